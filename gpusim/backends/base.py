@@ -39,7 +39,7 @@ class TextBatch:
 
     Attributes:
         data: ``(bytes,)`` uint8.
-        offsets: ``(n + 1,)`` int64, ascending, indices into ``data``; bytes outside them belong to no document.
+        offsets: ``(n + 1,)`` int64, ascending, the first 0 and the last ``len(data)``.
         ascii: True if every byte is below 0x80, so that a backend may take its byte-per-character path.
     """
 
