@@ -48,7 +48,7 @@ _NAMES = {
 }
 _MODULE = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = ["__version__", "backends", *sorted(_MODULE)]  # noqa: PLE0604
+__all__ = ["__version__", "backends", *sorted(_MODULE)]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +20,12 @@ class CustomFeatures(NamedTuple):
 
     Attributes:
         ranges: the features as byte ranges, of the documents in order.
-        weights: ``(m,)`` float64 or object, or None where ``weighted`` is false throughout.
+        weights: ``(m,)`` int64 or float64; 1 where the document came with none.
         weighted: ``(n,)`` bool, whether a document came with its own weights.
     """
 
     ranges: FeatureRanges
-    weights: NDArray[Any] | None
+    weights: NDArray[Any]
     weighted: NDArray[np.bool_]
 
 
@@ -39,7 +39,7 @@ def read_features(docs: Iterable[Any]) -> CustomFeatures:
     if isinstance(docs, str | bytes | Mapping) or not isinstance(docs, Iterable):
         raise TypeError(f"docs: expected one collection of features per document, got {type(docs).__name__}")
     keys: list[bytes] = []
-    weights: list[Any] = []
+    weights: list[int | float] = []
     sizes, weighted = [0], []
     for d, doc in enumerate(docs):
         if isinstance(doc, str | bytes) or not isinstance(doc, Iterable):
@@ -100,14 +100,16 @@ def _key(feature: Any, d: int, f: int) -> bytes:
     raise TypeError(f"document {d}, feature {f}: expected str or bytes, got {type(feature).__name__}")
 
 
-def _weight(weight: Any, d: int, f: int) -> Any:
-    if not isinstance(weight, Real):
-        raise TypeError(f"document {d}, feature {f}: expected a real number as weight, got {type(weight).__name__}")
-    return weight
+def _weight(weight: Any, d: int, f: int) -> int | float:
+    if isinstance(weight, Integral):
+        return int(weight)
+    if isinstance(weight, Real):
+        return float(weight)
+    raise TypeError(f"document {d}, feature {f}: expected a real number as weight, got {type(weight).__name__}")
 
 
-def _as_array(weights: list[Any]) -> NDArray[Any]:
-    """int64 where every weight is a whole number that fits, else float64."""
+def _as_array(weights: list[int | float]) -> NDArray[Any]:
+    """int64 where every weight is a whole number that fits, else float64 (infinite where a number is too large)."""
     if all(isinstance(w, int) and abs(w) < 2**62 for w in weights):
         return np.array(weights, np.int64)
-    return np.array([float(w) for w in weights], np.float64)
+    return np.array([w if isinstance(w, float) or abs(w) < 2**1023 else np.inf for w in weights], np.float64)

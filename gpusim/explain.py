@@ -24,7 +24,7 @@ class Feature(NamedTuple):
     """One distinct feature: its text, occurrences, weight as set, and hash as a whole number."""
 
     text: str
-    count: int
+    frequency: int
     weight: float
     hash: int
 
@@ -93,8 +93,10 @@ def explain(hasher: SimHasher, text: str | bytes) -> Explanation:
     ranges = reference.features(batch, hasher.features, lowercase=hasher.lowercase)
     hashes = reference.hash_ranges(ranges, hash=hasher.hash, seed=hasher.seed, words=hasher.words)
     unique = reference.distinct(hashes, ranges.offsets, count=True)
-    counts = unique.counts
-    weights = {"binary": np.ones_like(counts), "count": counts, "log": log_weights(counts)}[hasher.weights]
+    counts = np.asarray(unique.counts)
+    weights: NDArray[Any] = {"binary": np.ones_like(counts), "count": counts, "log": log_weights(counts)}[
+        hasher.weights
+    ]
     sums = signed_sums(unique.hashes, unique.offsets, fixed_point(weights, unique.offsets))[0]
     names = [
         ranges.buffer[s : s + n].tobytes().decode()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_HEX = re.compile("[0-9a-fA-F]*")
 
 
 def to_hex(fingerprints: NDArray[np.uint64]) -> list[str]:
@@ -17,7 +20,7 @@ def to_hex(fingerprints: NDArray[np.uint64]) -> list[str]:
     fingerprints = np.asarray(fingerprints)
     if fingerprints.dtype != np.uint64:
         raise TypeError(f"fingerprints: expected dtype uint64, got {fingerprints.dtype}")
-    rows = fingerprints.reshape(len(fingerprints), -1)
+    rows = fingerprints[:, None] if fingerprints.ndim == 1 else fingerprints
     text = np.ascontiguousarray(rows[:, ::-1]).astype(">u8").tobytes().hex()
     digits = 16 * rows.shape[1]
     return [text[i : i + digits] for i in range(0, len(text), digits)]
@@ -33,10 +36,8 @@ def from_hex(texts: list[str]) -> NDArray[np.uint64]:
     for i, text in enumerate(texts):
         if len(text) != digits or digits not in (16, 32):
             raise ValueError(f"texts[{i}]: expected 16 or 32 hex digits, as many in every row, got {text!r}")
-        try:
-            bytes.fromhex(text)
-        except ValueError:
-            raise ValueError(f"texts[{i}]: expected hex digits, got {text!r}") from None
+        if not _HEX.fullmatch(text):
+            raise ValueError(f"texts[{i}]: expected hex digits, got {text!r}")
     words = np.frombuffer(bytes.fromhex("".join(texts)), ">u8").astype(np.uint64)
     return np.ascontiguousarray(words.reshape(-1, digits // 16)[:, ::-1])
 

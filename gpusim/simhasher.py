@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -26,6 +27,8 @@ from gpusim.weights import WEIGHTS, fixed_point, log_weights
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_DEFAULT_FEATURES = Words(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class SimHasher:
     """
 
     bits: int = 64
-    features: Words | Chars = Words(3)
+    features: Words | Chars = _DEFAULT_FEATURES
     weights: str = "binary"
     hash: str = "murmur3"
     seed: int = 0
@@ -213,7 +216,7 @@ class SimHasher:
 def _map(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
     """``map`` on several threads, in order, with only a few items and results waiting at a time."""
     iterator = iter(items)
-    first = [item for item, _ in zip(iterator, range(2), strict=False)]
+    first = list(islice(iterator, 2))
     if threads == 1 or len(first) < 2:
         yield from map(function, first)
         yield from map(function, iterator)

@@ -156,4 +156,3 @@ def _repair(data: Bytes, offsets: Ints) -> tuple[Bytes, Ints, Ints]:
         parts.append(text.encode())
     sizes = np.array([0] + [len(p) for p in parts], np.int64)
     return np.frombuffer(b"".join(parts), np.uint8), np.cumsum(sizes), invalid
-

@@ -39,7 +39,9 @@ def simple_lower(char: str) -> str:
     return lower if len(lower) == 1 else lower[0]  # U+0130 alone is longer; its simple lowercase is i
 
 
-def canonical(text: str | bytes, *, lowercase: bool = True, normalize: str | None = "NFKC") -> tuple[str, list[tuple[int, int]]]:
+def canonical(
+    text: str | bytes, *, lowercase: bool = True, normalize: str | None = "NFKC"
+) -> tuple[str, list[tuple[int, int]]]:
     """Canonical text and its words as (start, end) in code points."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
@@ -104,7 +106,9 @@ def signed_sums(weighted: list[tuple[int, float]], bits: int) -> list[int]:
         while largest * Fraction(2) ** shift < 2**29:
             shift += 1
         weights = [Fraction(round(w * Fraction(2) ** shift)) for w in weights]  # round: half to even
-    return [sum(int(w) if h >> i & 1 else -int(w) for (h, _), w in zip(weighted, weights, strict=True)) for i in range(bits)]
+    return [
+        sum(int(w) if h >> i & 1 else -int(w) for (h, _), w in zip(weighted, weights, strict=True)) for i in range(bits)
+    ]
 
 
 def quantise(sums: list[int]) -> int:

@@ -97,6 +97,38 @@ class PairChunk(NamedTuple):
     distance: Array
 
 
+class BlockTable(NamedTuple):
+    """One table of the pigeonhole join: which bits two fingerprints must share to be compared.
+
+    Masks are whole numbers over the fingerprint; bit ``i`` of a mask stands for bit ``i`` of the fingerprint (bit 64
+    is the lowest bit of word 1).
+
+    Attributes:
+        key: bits on which a pair of this table agrees.
+        earlier: keys of the tables before. A pair that agrees on one of them was found there and is left out here,
+            so that no pair comes twice and nobody has to remember any.
+    """
+
+    key: int
+    earlier: tuple[int, ...]
+
+
+class JoinCosts(NamedTuple):
+    """What the join's steps cost on a backend, in nanoseconds: it chooses a plan by them, never a result.
+
+    Attributes:
+        pair: comparing two 64-bit fingerprints in a dense tile (twice that for 128 bits).
+        row: putting one fingerprint into one table (key, sort, runs) for each 16 bits of key, up to 32.
+        candidate: comparing a fingerprint with another in a short run of the same key.
+        table: starting a table, however small.
+    """
+
+    pair: float
+    row: float
+    candidate: float
+    table: float
+
+
 class Backend(ABC):
     """Array operations on one device. Stateless between calls, safe to call from several threads."""
 
@@ -106,6 +138,8 @@ class Backend(ABC):
     batch_bytes: int
     #: How many threads may call at once and gain by it.
     max_workers: int
+    #: What the steps of a near-duplicate join cost here.
+    join_costs: JoinCosts
 
     # -- across the border -------------------------------------------------------------------------------------
 
@@ -164,4 +198,35 @@ class Backend(ABC):
 
         Returns:
             ``(q, k)`` int64 rows and ``(q, k)`` uint8 distances, by distance, ties by lower row.
+        """
+
+    @abstractmethod
+    def group_equal(self, a: Array) -> tuple[Array, Array]:
+        """Order the rows of ``a`` ``(n, w)`` so that equal fingerprints are side by side, ascending among them.
+
+        Returns:
+            ``(n,)`` int64 the order, and ``(n,)`` bool: the first of its equals (in that order).
+        """
+
+    @abstractmethod
+    def pairs_in_table(self, a: Array, b: Array | None, table: BlockTable, max_distance: int) -> Iterator[PairChunk]:
+        """Like :meth:`pairs_within`, but only the pairs that agree on all bits of ``table.key``, and on all bits of
+        none of ``table.earlier``.
+
+        The rows of ``a`` are distinct, and so are those of ``b``. Time and memory follow the rows and the pairs that
+        agree on the key; memory does not follow the pairs.
+        """
+
+    @abstractmethod
+    def connect(self, a: Array, table: BlockTable | None, max_distance: int, labels: Array) -> None:
+        """Join the components of rows that agree on ``table.key`` (None: of all rows) and lie within the distance.
+
+        Compares only what can still join two components, so that a ball of n fingerprints does not cost n**2.
+
+        Args:
+            a: ``(n, w)`` distinct fingerprints.
+            table: ``earlier`` does not matter here.
+            max_distance: bits, inclusive.
+            labels: ``(n,)`` int64, changed in place. ``labels[i]`` is the smallest row of the component of row ``i``,
+                before and after.
         """

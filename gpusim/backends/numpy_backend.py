@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from gpusim.backends import numpy_hamming, numpy_hashing, numpy_sums, numpy_text
-from gpusim.backends.base import Array, Backend, Distinct, FeatureRanges, PairChunk, TextBatch
-from gpusim.features import Chars, Words
+from gpusim.backends import numpy_hamming, numpy_hashing, numpy_join, numpy_sums, numpy_text
+from gpusim.backends.base import Array, Backend
 
 
 class NumpyBackend(Backend):
@@ -18,22 +16,21 @@ class NumpyBackend(Backend):
 
     name = "numpy"
     batch_bytes = 1 << 18  # temporaries of a batch stay in the second- and third-level cache
+    join_costs = numpy_join.COSTS
     max_workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-    def asarray(self, x: Any) -> Array:  # noqa: D102
+    def asarray(self, x: Any) -> Array:
         return np.ascontiguousarray(x)
 
-    def to_numpy(self, x: Array) -> Any:  # noqa: D102
+    def to_numpy(self, x: Array) -> Any:
         return np.asarray(x)
 
-    def features(self, text: TextBatch, features: Words | Chars, *, lowercase: bool) -> FeatureRanges:  # noqa: D102
-        return numpy_text.features(text, features, lowercase=lowercase)
-
-    def hash_ranges(self, ranges: FeatureRanges, *, hash: str, seed: int, words: int) -> Array:  # noqa: D102
-        return numpy_hashing.hash_ranges(ranges, hash=hash, seed=seed, words=words)
-
-    def distinct(self, hashes: Array, offsets: Array, *, count: bool) -> Distinct:  # noqa: D102
-        return numpy_sums.distinct(hashes, offsets, count=count)
-
-    def accumulate(self, hashes: Array, offsets: Array, weights: Array | None) -> Array:  # noqa: D102
-        return numpy_sums.accumulate(hashes, offsets, weights)
+    features = staticmethod(numpy_text.features)
+    hash_ranges = staticmethod(numpy_hashing.hash_ranges)
+    distinct = staticmethod(numpy_sums.distinct)
+    accumulate = staticmethod(numpy_sums.accumulate)
+    hamming = staticmethod(numpy_hamming.hamming)
+    pairs_within = staticmethod(numpy_hamming.pairs_within)
+    nearest = staticmethod(numpy_hamming.nearest)
+    pairs_in_table = staticmethod(numpy_join.pairs_in_table)
+    connect = staticmethod(numpy_join.connect)

@@ -6,18 +6,16 @@ in pieces of a few thousand ranges, so that every temporary stays in the second-
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gpusim.backends.base import FeatureRanges
-from gpusim.unicode.utf8 import Bytes, Ints
+from gpusim.unicode.utf8 import Bytes, Ints, unaligned
 
 U64 = NDArray[np.uint64]
 U32 = NDArray[np.uint32]
 
-_PIECE = 8192  # ranges: 64 KB a temporary
+_PIECE = 32768  # ranges: 256 KB a temporary
 
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 _MIX1, _MIX2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
@@ -53,7 +51,7 @@ def murmur3(buffer: Bytes, starts: Ints, lengths: Ints, seed: int) -> tuple[U64,
     Returns:
         The two ``(m,)`` uint64 halves, as ``mmh3.hash64(key, seed, signed=False)`` gives them.
     """
-    load = _unaligned(buffer, np.uint64)
+    load = unaligned(buffer, np.dtype("<u8"))
     h1 = np.full(len(starts), seed, np.uint64)
     h2 = h1.copy()
     blocks = lengths >> 4
@@ -90,13 +88,6 @@ def murmur3(buffer: Bytes, starts: Ints, lengths: Ints, seed: int) -> tuple[U64,
     h1 += h2
     h2 += h1
     return h1, h2
-
-
-def _unaligned(buffer: Bytes, dtype: type[np.generic]) -> Any:
-    """A view of every word of ``dtype`` that lies wholly in the buffer, at every byte."""
-    size = np.dtype(dtype).itemsize
-    whole = buffer[: len(buffer) // size * size].view(dtype)
-    return np.lib.stride_tricks.as_strided(whole, (len(buffer) - size + 1,), (1,), writeable=False)
 
 
 def _rotate(x: U64, bits: int) -> None:

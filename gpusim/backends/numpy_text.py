@@ -33,12 +33,12 @@ _SPACE = 0x20
 _PADDING = 32  # spaces behind the canonical text, so that a hash may load whole words past its end
 
 
-def features(text: TextBatch, kind: Words | Chars, *, lowercase: bool) -> FeatureRanges:
+def features(text: TextBatch, features: Words | Chars, *, lowercase: bool) -> FeatureRanges:
     """See :meth:`gpusim.backends.base.Backend.features`."""
     buffer, starts, ends, words = canonical(text, lowercase=lowercase)
-    if isinstance(kind, Words):
-        return _windows(buffer, starts, ends, words, kind.n)
-    return _windows(buffer, *_code_points(buffer, starts, ends, words, ascii_only=text.ascii), kind.n)
+    if isinstance(features, Words):
+        return _windows(buffer, starts, ends, words, features.n)
+    return _windows(buffer, *_code_points(buffer, starts, ends, words, ascii_only=text.ascii), features.n)
 
 
 def canonical(text: TextBatch, *, lowercase: bool) -> tuple[Bytes, Ints, Ints, Ints]:
@@ -75,7 +75,8 @@ def canonical(text: TextBatch, *, lowercase: bool) -> tuple[Bytes, Ints, Ints, I
     steps[:-1] += starts[1:] > ends[:-1]
     new_ends = np.cumsum(steps)
     new_starts = new_ends - steps
-    return out, new_starts, new_starts + lengths, np.searchsorted(starts, offsets)
+    words: Ints = np.searchsorted(starts, offsets)
+    return out, new_starts, new_starts + lengths, words
 
 
 @cache
@@ -160,9 +161,7 @@ def _cut_solo_words(begins: Mask, word: Mask, offsets: Ints, chars: Characters) 
     begins[behind] = word[behind]
 
 
-def _code_points(
-    buffer: Bytes, starts: Ints, ends: Ints, words: Ints, *, ascii_only: bool
-) -> tuple[Ints, Ints, Ints]:
+def _code_points(buffer: Bytes, starts: Ints, ends: Ints, words: Ints, *, ascii_only: bool) -> tuple[Ints, Ints, Ints]:
     """The code points of each document's canonical text as byte ranges: starts, ends, offsets ``(n + 1,)``."""
     counts = np.diff(words)
     full = np.flatnonzero(counts)
@@ -186,10 +185,7 @@ def _windows(buffer: Bytes, starts: Ints, ends: Ints, units: Ints, n: int) -> Fe
     counts = np.diff(units)
     sizes = np.where(counts >= n, counts - n + 1, np.minimum(counts, 1))
     offsets = np.concatenate(([0], np.cumsum(sizes)))
-    if n == 1:
-        first = last = slice(None)
-    else:
-        first = gather_index(units[:-1], sizes)
-        last = np.minimum(first + (n - 1), np.repeat(units[1:] - 1, sizes))
+    first = gather_index(units[:-1], sizes)
+    last = np.minimum(first + (n - 1), np.repeat(units[1:] - 1, sizes))
     window_starts = starts[first]
     return FeatureRanges(buffer, window_starts, ends[last] - window_starts, offsets)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim.unicode import Flag, tables
-from gpusim.unicode.utf8 import Bytes, Characters, Ints, Replacements, gather, gather_index, non_ascii, replace
+from gpusim.unicode.utf8 import Bytes, Characters, Ints, Replacements, gather_index, non_ascii, replace
 
 _HANGUL_BASE, _LEAD_BASE, _VOWEL_BASE, _TAIL_BASE = 0xAC00, 0x1100, 0x1161, 0x11A7
 _LEADS, _VOWELS, _TAILS = 19, 21, 28
@@ -150,7 +150,7 @@ def _normalize_pieces(data: Bytes, starts: Ints, ends: Ints) -> tuple[Bytes, Int
         rows = np.flatnonzero((lengths <= width) & (lengths > (0 if width == 8 else 8)))
         padded = np.zeros((len(rows), width), np.uint8)
         column = gather_index(np.zeros(len(rows), np.int64), lengths[rows])
-        padded[np.repeat(np.arange(len(rows)), lengths[rows]), column] = gather(data, starts[rows], lengths[rows])
+        padded[np.repeat(np.arange(len(rows)), lengths[rows]), column] = data[gather_index(starts[rows], lengths[rows])]
         values, inverse = np.unique(padded.view(np.uint64 if width == 8 else f"V{width}").ravel(), return_inverse=True)
         which[rows] = inverse + len(texts)
         texts += [row.tobytes().rstrip(b"\0") for row in values.view(np.uint8).reshape(-1, width)]

@@ -26,15 +26,21 @@ class Characters(NamedTuple):
     codes: NDArray[np.uint32]
 
 
+def unaligned(buffer: Bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A read-only view of the word of ``dtype`` at every byte of ``buffer`` where one fits wholly."""
+    count = max(len(buffer) - dtype.itemsize + 1, 0)
+    whole = buffer[: len(buffer) // dtype.itemsize * dtype.itemsize].view(dtype)
+    return np.lib.stride_tricks.as_strided(whole, (count,), (1,), writeable=False)
+
+
 def non_ascii(data: Bytes) -> Characters:
     """The characters of valid UTF-8 ``data`` (uint8) that take two bytes or more."""
     padded = np.zeros(len(data) + 3, np.uint8)
     padded[:-3] = data
     positions = np.flatnonzero(data >= 0xC0)
     lengths = _LENGTH[data[positions]]
-    four = np.lib.stride_tricks.as_strided(padded[:4].view("<u4"), (len(data),), (1,)) if len(data) else padded[:0]
-    raw = four[positions].astype(np.uint32)
-    codes = (raw & _LEAD_BITS[lengths]) << 18
+    raw = unaligned(padded, np.dtype("<u4"))[positions]
+    codes: NDArray[np.uint32] = (raw & _LEAD_BITS[lengths]) << np.uint32(18)
     codes |= (raw & 0x3F00) << 4
     codes |= (raw >> 10) & 0xFC0
     codes |= (raw >> 24) & 0x3F
@@ -73,12 +79,12 @@ class Replacements(NamedTuple):
     lengths: Ints
 
 
-def gather(pool: Bytes, offsets: Ints, lengths: Ints) -> Bytes:
-    """``pool[offsets[i]:offsets[i] + lengths[i]]`` for every ``i``, one after the other."""
+def gather_index(starts: Ints, lengths: Ints) -> Ints:
+    """Every index of the ranges ``starts[i] .. starts[i] + lengths[i] - 1``, range by range."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    index = np.arange(total) + np.repeat(offsets - (ends - lengths), lengths)
-    return pool[index]
+    index: Ints = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    return index
 
 
 def replace(data: Bytes, document_offsets: Ints, with_: Replacements) -> tuple[Bytes, Ints]:
@@ -92,12 +98,5 @@ def replace(data: Bytes, document_offsets: Ints, with_: Replacements) -> tuple[B
     old = np.ones(len(out), bool)
     old[fresh] = False
     out[old] = data[keep]
-    out[fresh] = gather(pool, offsets, lengths)
+    out[fresh] = pool[gather_index(offsets, lengths)]
     return out, document_offsets + growth[np.searchsorted(starts, document_offsets, side="left")]
-
-
-def gather_index(starts: Ints, lengths: Ints) -> Any:
-    """Every index of the ranges ``starts[i] .. starts[i] + lengths[i] - 1``, range by range (int64)."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)

@@ -1,0 +1,278 @@
+"""The main job: read, fingerprint, join, group, write.
+
+The inputs are read twice: the first pass makes fingerprints, the second copies the survivors as they came. The
+stages are plain functions, in the order in which :func:`dedup` calls them,
+from arrays to arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpusim.documents import (
+    Bools,
+    CorpusOptions,
+    Documents,
+    Ints,
+    ProgressCallback,
+    StrPath,
+    locate,
+    one_of,
+    open_errors,
+    read_documents,
+    reporter,
+)
+from gpusim.io import Corpus, Format, Outputs, Target, check_targets, open_table, plan_targets, table_format
+
+KEEP = ("first", "last", "longest")
+_ROWS = 1 << 16  # rows of a table written at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class DedupOptions(CorpusOptions):
+    """Settings of :func:`dedup`.
+
+    Attributes:
+        max_distance: two documents are near-duplicates if their fingerprints differ in at most so many bits.
+        keep: the survivor of a group: ``"first"`` or ``"last"`` in input order, or the ``"longest"``
+            by bytes of text (the first of these).
+        groups_out: a table with one row for each member of a group of two or more.
+        dry_run: write no survivors (``groups_out`` and ``errors_out`` are written).
+    """
+
+    max_distance: int = 3
+    keep: str = "first"
+    groups_out: StrPath | None = None
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("keep", self.keep, KEEP)
+        check_distance(self.max_distance, self.bits)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run of :func:`dedup` did.
+
+    Attributes:
+        documents: documents read; ``kept + removed``.
+        kept: documents that remain.
+        removed: documents with a near-duplicate that is kept.
+        removed_percent: of the documents read.
+        groups: groups of two or more near-duplicates.
+        largest_group: documents in the largest of them; 0 where there is none.
+        without_features: documents without a word, kept and never compared.
+        short: documents with fewer features than ``min_features`` (and at least one), likewise.
+        bad_records: records that could not be read and were skipped.
+        invalid_utf8: invalid UTF-8 sequences (and lone surrogates of JSON) read as U+FFFD.
+        seconds: wall-clock time.
+        backend: where fingerprints were computed.
+        outputs: the outputs written.
+        left_out: files in input directories that are neither corpora nor texts.
+        errors: the first few bad records, as ``file:line: reason``.
+    """
+
+    documents: int
+    kept: int
+    removed: int
+    removed_percent: float
+    groups: int
+    largest_group: int
+    without_features: int
+    short: int
+    bad_records: int
+    invalid_utf8: int
+    seconds: float
+    backend: str
+    outputs: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary as plain values."""
+        return asdict(self)
+
+
+def dedup(
+    inputs: Sequence[StrPath],
+    output: StrPath | None,
+    *,
+    options: DedupOptions | None = None,
+    progress: ProgressCallback | None = None,
+) -> Summary:
+    """Write a corpus without its near-duplicates.
+
+    Args:
+        inputs: files, directories, or ``-`` for standard input.
+        output: a file where the input is one file or standard input (``-`` is standard output), otherwise a
+            directory that gets one output per input under the same name. None only with ``dry_run``.
+        options: the settings.
+        progress: called now and then.
+
+    Raises:
+        InputError: an input cannot be read as asked; the message names file and line.
+        OutputError: an output cannot be written as asked. Either way nothing is written.
+        BackendUnavailableError: the backend asked for cannot run here.
+        ValueError: an option that is none.
+    """
+    started = perf_counter()
+    options = options or DedupOptions()
+    if output is None and not options.dry_run:
+        raise ValueError("output: expected a path; only a dry run goes without")
+    hasher = options.hasher()
+    with options.open(inputs) as corpus, Outputs(options.overwrite) as outputs:
+        targets = plan_targets(corpus.inputs, output) if output is not None and not options.dry_run else []
+        tables = [Path(t) for t in (options.groups_out, options.errors_out) if t is not None]
+        check_targets(corpus.inputs.sources, targets, tables, outputs)
+        for table in tables:
+            table_format(table)
+        with open_errors(options, outputs) as errors:
+            documents = read_documents(corpus, hasher, options, errors, progress)
+        report = reporter(corpus, progress)
+        report("compare", 0, len(documents))
+        labels = find_groups(documents, hasher.backend, options.max_distance)
+        keepers = choose_keepers(labels, options.keep, documents.lengths)
+        kept = keepers == np.arange(len(keepers))
+        if targets:
+            write_survivors(corpus, documents.masks(kept), outputs, targets, report)
+        if options.groups_out is not None:
+            path = Path(options.groups_out)
+            write_groups(corpus, documents, labels, keepers, outputs, path, table_format(path))
+    sizes = np.bincount(labels, minlength=1)
+    n, n_kept = len(documents), int(np.count_nonzero(kept))
+    return Summary(
+        documents=n,
+        kept=n_kept,
+        removed=n - n_kept,
+        removed_percent=round(100 * (n - n_kept) / max(n, 1), 2),
+        groups=int(np.count_nonzero(sizes > 1)),
+        largest_group=int(sizes.max()) if n_kept < n else 0,
+        without_features=documents.without_features,
+        short=int(np.count_nonzero(~documents.compared)) - documents.without_features,
+        bad_records=errors.count,
+        invalid_utf8=documents.invalid_utf8,
+        seconds=round(perf_counter() - started, 3),
+        backend=hasher.backend.name,
+        outputs=tuple(str(target.path) for target in targets),
+        left_out=corpus.inputs.left_out,
+        errors=tuple(map(str, errors.first)),
+    )
+
+
+def find_groups(documents: Documents, backend: Any, max_distance: int) -> Ints:
+    """Join and group: the label of each document is the smallest index in its group, ``(n,)`` int64.
+
+    Documents that are not compared are groups of their own.
+    """
+    import gpusim
+
+    labels = np.arange(len(documents), dtype=np.int64)
+    rows = np.flatnonzero(documents.compared)
+    if len(rows):
+        chosen = documents.fingerprints if len(rows) == len(labels) else documents.fingerprints[rows]
+        found = backend.to_numpy(gpusim.group_fingerprints(backend.asarray(chosen), max_distance))
+        labels[rows] = rows[found]
+    return labels
+
+
+def choose_keepers(labels: Ints, keep: str, lengths: Ints) -> Ints:
+    """The index of the document that is kept of each document's group, ``(n,)`` int64.
+
+    Args:
+        labels: ``(n,)`` int64, the smallest index of each group.
+        keep: ``"first"``, ``"last"`` or ``"longest"``.
+        lengths: ``(n,)`` int64 bytes of text.
+    """
+    if keep == "first":
+        return labels
+    survivor = labels.copy()
+    if keep == "last":
+        np.maximum.at(survivor, labels, np.arange(len(labels)))
+    else:
+        order = np.lexsort((-lengths, labels))  # stable: of equal lengths the first
+        begins = np.flatnonzero(np.diff(labels[order], prepend=-1))
+        survivor[labels[order[begins]]] = order[begins]
+    return survivor[labels]
+
+
+def write_survivors(
+    corpus: Corpus,
+    keep: Sequence[Bools],
+    outputs: Outputs,
+    targets: Sequence[Target],
+    report: Callable[[str, int, int], None],
+) -> None:
+    """Second pass: copy the records to keep, those of each source to its target."""
+    done = documents = 0
+    for reader, mask, target in zip(corpus.readers, keep, targets):
+        reader.copy(mask, outputs, target)
+        done += reader.source.size
+        documents += int(np.count_nonzero(mask))
+        report("write", done, documents)
+
+
+def write_groups(
+    corpus: Corpus,
+    documents: Documents,
+    labels: Ints,
+    keepers: Ints,
+    outputs: Outputs,
+    path: Path,
+    format: Format,
+) -> int:
+    """A row for each member of a group of two or more: groups by first member, members in input order.
+
+    Columns: ``id``, ``file``, ``row`` (in that file, from 0), ``group`` (from 0), ``kept``, ``kept_id``,
+    ``distance`` to the kept one in bits.
+
+    Returns:
+        The number of rows.
+    """
+    sizes = np.bincount(labels, minlength=len(labels))
+    is_member = sizes[labels] > 1
+    members = np.flatnonzero(is_member)
+    ids = corpus.ids(documents.masks(is_member))
+    files, rows = locate(corpus, documents, is_member)
+    order = np.argsort(labels[members], kind="stable")
+    firsts = np.flatnonzero(sizes > 1)
+    kept_at = np.searchsorted(members, keepers[members])
+    fingerprints = documents.fingerprints
+    columns = ("id", "file", "row", "group", "kept", "kept_id", "distance")
+    with open_table(outputs, path, format, columns) as table:
+        for at in range(0, len(order), _ROWS):
+            some = order[at : at + _ROWS]
+            this, kept = members[some], keepers[members[some]]
+            distance = np.bitwise_count(fingerprints[this] ^ fingerprints[kept]).sum(axis=1, dtype=np.int64)
+            table.write(
+                ids.take(pa.array(some)),
+                files.take(pa.array(some)),
+                pa.array(rows[some]),
+                pa.array(np.searchsorted(firsts, labels[this])),
+                pa.array(this == kept),
+                ids.take(pa.array(kept_at[some])),
+                pa.array(distance),
+            )
+    return len(order)
+
+
+def check_distance(max_distance: Any, bits: int) -> None:
+    """Refuse a radius that is not a whole number of bits.
+
+    Raises:
+        ValueError: it is none, or out of range; the message tells what bits mean in terms of similarity.
+    """
+    if isinstance(max_distance, bool) or not isinstance(max_distance, int) or not 0 <= max_distance <= bits:
+        raise ValueError(
+            f"max_distance: expected a whole number of bits from 0 to {bits}, got {max_distance!r}. It is the "
+            f"number of bits in which two fingerprints may differ, no similarity: documents whose features have "
+            f"cosine c differ in about {bits} * arccos(c) / pi bits, and two equally large feature sets of "
+            f"Jaccard similarity J have c = 2J / (1 + J)"
+        )

@@ -1,0 +1,283 @@
+"""Jobs over files beside :func:`gpusim.dedup.dedup`: fingerprints, pairs, groups and matrices."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gpusim.dedup import DedupOptions, choose_keepers, find_groups, write_groups
+from gpusim.documents import (
+    CorpusOptions,
+    Documents,
+    ProgressCallback,
+    StrPath,
+    analyze_batches,
+    locate,
+    open_errors,
+    read_documents,
+)
+from gpusim.errors import OutputError
+from gpusim.hexform import to_hex
+from gpusim.io import Corpus, ErrorLog, Format, Outputs, check_targets, open_table, table_format
+from gpusim.io.ids import plain_texts
+
+_ROWS = 1 << 16  # rows of a table written at a time
+_CSV_DOCUMENTS = 5_000  # 25 million numbers as text
+
+
+@dataclass
+class JobSummary:
+    """What a job did.
+
+    Attributes:
+        documents: documents read.
+        rows: rows written.
+        without_features: documents without a word (no pair and no group has one of them).
+        short: documents with fewer features than ``min_features``, left out of comparisons.
+        bad_records: records that could not be read and were skipped.
+        invalid_utf8: invalid UTF-8 sequences read as U+FFFD.
+        seconds: wall-clock time.
+        backend: where it was computed.
+        output: where it was written.
+        errors: the first few bad records.
+    """
+
+    documents: int = 0
+    rows: int = 0
+    without_features: int = 0
+    short: int = 0
+    bad_records: int = 0
+    invalid_utf8: int = 0
+    seconds: float = 0.0
+    backend: str = ""
+    output: str = ""
+    errors: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary as plain values."""
+        return asdict(self)
+
+    def count(self, documents: Documents) -> None:
+        """Take over the numbers of the first pass."""
+        self.documents = len(documents)
+        self.without_features = documents.without_features
+        self.short = int(np.count_nonzero(~documents.compared)) - documents.without_features
+        self.invalid_utf8 = documents.invalid_utf8
+
+
+@dataclass
+class _Job:
+    corpus: Corpus
+    hasher: Any
+    outputs: Outputs
+    errors: ErrorLog
+    path: Path
+    summary: JobSummary
+
+
+@contextmanager
+def _job(inputs: Sequence[StrPath], output: StrPath, options: CorpusOptions) -> Iterator[_Job]:
+    """Inputs opened, output checked; afterwards the summary is complete and the output in place."""
+    started = perf_counter()
+    hasher = options.hasher()
+    path = Path(output)
+    summary = JobSummary(output=str(path), backend=hasher.backend.name)
+    with options.open(inputs) as corpus, Outputs(options.overwrite) as outputs:
+        others = [path] if options.errors_out is None else [path, Path(options.errors_out)]
+        check_targets(corpus.inputs.sources, [], others, outputs)
+        with open_errors(options, outputs) as errors:
+            yield _Job(corpus, hasher, outputs, errors, path, summary)
+        summary.bad_records = errors.count
+        summary.errors = [str(bad) for bad in errors.first]
+    summary.seconds = round(perf_counter() - started, 3)
+
+
+def fingerprint(
+    inputs: Sequence[StrPath],
+    output: StrPath,
+    *,
+    options: CorpusOptions | None = None,
+    to: Format | None = None,
+    progress: ProgressCallback | None = None,
+) -> JobSummary:
+    """Write the id and fingerprint of every document, in input order.
+
+    Text formats hold the fingerprint as fixed-width hex. Parquet holds it as ``fingerprint``, uint64 (for 128
+    bits ``fixed_size_binary(16)``, the bytes that the hex spells), and as ``hex``. With several inputs there is a
+    column ``file`` too.
+
+    Args:
+        inputs: files, directories, or ``-``.
+        output: the table, by suffix; ``-`` is standard output.
+        options: the settings.
+        to: the format of the table, whatever its suffix.
+        progress: called now and then.
+
+    Raises:
+        InputError, OutputError, BackendUnavailableError: see :func:`gpusim.dedup.dedup`.
+    """
+    options = options or CorpusOptions()
+    with _job(inputs, output, options) as job:
+        format = table_format(job.path, to)
+        binary = format.kind == "parquet"
+        sources = job.corpus.inputs.sources
+        several = len(sources) > 1
+        columns = ["id", *(["file"] if several else []), "fingerprint", *(["hex"] if binary else [])]
+        with open_table(job.outputs, job.path, format, columns) as table:
+            for number, batch, found in analyze_batches(job.corpus, job.hasher, options, job.errors, progress):
+                hex = to_hex(found.fingerprints)
+                values = [_binary(found.fingerprints, hex)] if binary else []
+                names = [pa.repeat(sources[number].name, len(batch))] if several else []
+                table.write(batch.ids, *names, *values, pa.array(hex, pa.string()))
+                job.summary.documents += len(batch)
+                job.summary.without_features += int(np.count_nonzero(found.n_features == 0))
+                job.summary.invalid_utf8 += int(found.n_invalid.sum()) + batch.replaced
+        job.summary.rows = job.summary.documents
+    return job.summary
+
+
+def pairs(
+    inputs: Sequence[StrPath],
+    output: StrPath,
+    *,
+    options: DedupOptions | None = None,
+    to: Format | None = None,
+    progress: ProgressCallback | None = None,
+) -> JobSummary:
+    """Write every pair of documents within ``max_distance``: ``left``, ``right`` (ids), ``distance`` in bits.
+
+    With several inputs there are columns ``left_file`` and ``right_file`` too. For arguments see
+    :func:`fingerprint`.
+    """
+    import gpusim
+
+    options = options or DedupOptions()
+    with _job(inputs, output, options) as job:
+        format = table_format(job.path, to)
+        documents = read_documents(job.corpus, job.hasher, options, job.errors, progress)
+        job.summary.count(documents)
+        compared = np.flatnonzero(documents.compared)
+        backend = job.hasher.backend
+        found = gpusim.near_duplicates(
+            backend.asarray(documents.fingerprints[compared]), max_distance=options.max_distance
+        )
+        left = compared[backend.to_numpy(found.left)]
+        right = compared[backend.to_numpy(found.right)]
+        distance = backend.to_numpy(found.distance)
+        chosen = np.zeros(len(documents), np.bool_)
+        chosen[left] = chosen[right] = True
+        ids = job.corpus.ids(documents.masks(chosen))
+        files, _ = locate(job.corpus, documents, chosen)
+        place = np.cumsum(chosen) - 1  # of a document among the chosen ones
+        several = len(job.corpus.readers) > 1
+        columns = ["left", "right", "distance", *(["left_file", "right_file"] if several else [])]
+        with open_table(job.outputs, job.path, format, columns) as table:
+            for at in range(0, max(len(left), 1), _ROWS):
+                sides = [pa.array(place[side[at : at + _ROWS]]) for side in (left, right)]
+                names = [files.take(side) for side in sides] if several else []
+                table.write(*(ids.take(side) for side in sides), pa.array(distance[at : at + _ROWS]), *names)
+        job.summary.rows = len(left)
+    return job.summary
+
+
+def groups(
+    inputs: Sequence[StrPath],
+    output: StrPath,
+    *,
+    options: DedupOptions | None = None,
+    to: Format | None = None,
+    progress: ProgressCallback | None = None,
+) -> JobSummary:
+    """Write a row for each member of a group of two or more: see :func:`gpusim.dedup.write_groups`.
+
+    Arguments as :func:`fingerprint`.
+    """
+    options = options or DedupOptions()
+    with _job(inputs, output, options) as job:
+        format = table_format(job.path, to)
+        documents = read_documents(job.corpus, job.hasher, options, job.errors, progress)
+        job.summary.count(documents)
+        labels = find_groups(documents, job.hasher.backend, options.max_distance)
+        keepers = choose_keepers(labels, options.keep, documents.lengths)
+        job.summary.rows = write_groups(job.corpus, documents, labels, keepers, job.outputs, job.path, format)
+    return job.summary
+
+
+def matrix(
+    inputs: Sequence[StrPath],
+    output: StrPath,
+    *,
+    options: CorpusOptions | None = None,
+    progress: ProgressCallback | None = None,
+) -> JobSummary:
+    """Write the Hamming distance of every two documents, in input order.
+
+    Args:
+        inputs: files, directories, or ``-``.
+        output: ``.npy`` (uint8, ``(n, n)``, filled on disk), or ``.csv`` with ids as first row and column, up
+            to 5,000 documents.
+        options: the settings.
+        progress: called now and then.
+
+    Raises:
+        InputError, OutputError, BackendUnavailableError: see :func:`gpusim.dedup.dedup`.
+    """
+    options = options or CorpusOptions()
+    with _job(inputs, output, options) as job:
+        suffix = job.path.suffix.lower()
+        if suffix not in (".npy", ".csv"):
+            raise OutputError(f"{job.path}: a matrix is written as .npy or .csv; the suffix says which")
+        documents = read_documents(job.corpus, job.hasher, options, job.errors, progress)
+        job.summary.count(documents)
+        job.summary.rows = len(documents)
+        (_write_npy if suffix == ".npy" else _write_csv)(job, documents)
+    return job.summary
+
+
+def _write_npy(job: _Job, documents: Documents) -> None:
+    import gpusim
+
+    n = len(documents)
+    with job.outputs.errors(job.path):
+        path = job.outputs.temporary(job.path)
+        if n == 0:  # nothing to map
+            with path.open("wb") as file:
+                np.save(file, np.empty((0, 0), np.uint8))
+            return
+        out = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(n, n))
+        gpusim.hamming_matrix(documents.fingerprints, out=out)
+        out.flush()
+
+
+def _write_csv(job: _Job, documents: Documents) -> None:
+    import gpusim
+
+    n = len(documents)
+    if n > _CSV_DOCUMENTS:
+        raise OutputError(
+            f"{job.path}: {n:,} documents make {n * n:,} distances, too many for CSV (at most "
+            f"{_CSV_DOCUMENTS:,} documents); write .npy"
+        )
+    ids = plain_texts(job.corpus.ids(documents.masks(np.ones(n, np.bool_))))
+    rows = gpusim.hamming_matrix(documents.fingerprints).tolist()
+    with job.outputs.open(job.path) as sink:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["id", *ids])
+        writer.writerows([id, *row] for id, row in zip(ids, rows))
+        sink.write(text.getvalue().encode("utf-8", "replace"))
+
+
+def _binary(fingerprints: Any, hex: list[str]) -> Any:
+    if fingerprints.shape[1] == 1:
+        return pa.array(fingerprints[:, 0])
+    return pa.array([bytes.fromhex(text) for text in hex], pa.binary(8 * fingerprints.shape[1]))
