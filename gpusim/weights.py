@@ -17,6 +17,7 @@ WEIGHTS = ("binary", "count", "log")
 _TOTAL_BITS = 62  # a document's |weights| add up to less than 2**62, or are scaled
 _SCALED_BITS = 30  # the largest scaled |weight| lies in [2**29, 2**30)
 _DIGITS = Context(prec=40)
+_LOG_TABLE = 4096  # frequencies looked up in a table
 
 
 def fixed_point(weights: NDArray[Any], offsets: Ints) -> Ints:
@@ -39,44 +40,58 @@ def fixed_point(weights: NDArray[Any], offsets: Ints) -> Ints:
     """
     if weights.dtype.kind not in "biuf":
         raise TypeError(f"weights: expected real numbers, got dtype {weights.dtype}")
-    document = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    sizes = np.diff(offsets)
+    fraction = np.zeros(len(sizes), bool)
     if weights.dtype.kind == "f":
         weights = weights.astype(np.float64)
-        bad = np.flatnonzero(~np.isfinite(weights))
-        if len(bad):
-            d, f = int(document[bad[0]]), int(bad[0] - offsets[document[bad[0]]])
-            raise ValueError(f"document {d}, feature {f}: weight is {weights[bad[0]]}; weights must be finite")
-        fraction = np.bincount(document, weights != np.rint(weights), len(offsets) - 1) > 0
-    else:
-        fraction = np.zeros(len(offsets) - 1, bool)
-    scaled = fraction | ~_fits(weights, document, offsets)
+        _check_finite(weights, offsets)
+        fraction = _per_document(np.logical_or, weights != np.rint(weights), offsets)
+    size = np.abs(weights.astype(np.float64))
+    total = _per_document(np.add, size, offsets)
+    large = total >= 2.0**_TOTAL_BITS
+    near = (total > 2.0 ** (_TOTAL_BITS - 1)) & (total < 2.0 ** (_TOTAL_BITS + 1))  # too near for a rounded sum to tell
+    for d in np.flatnonzero(near & ~fraction).tolist():
+        large[d] = sum(abs(int(w)) for w in weights[offsets[d] : offsets[d + 1]]) >= 2**_TOTAL_BITS
+    scaled = fraction | large
     if not scaled.any():
         return weights.astype(np.int64)
-    size = np.abs(weights.astype(np.float64))
-    largest = np.zeros(len(offsets) - 1)
-    np.maximum.at(largest, document, size)
-    shift = np.where(scaled, _SCALED_BITS - np.frexp(largest)[1], 0)
-    rows = scaled[document]
-    out = np.zeros(len(weights), np.int64)
+    exponent = np.frexp(_per_document(np.maximum, size, offsets))[1]
+    shift = np.repeat(np.where(scaled, _SCALED_BITS - exponent, 0), sizes)
+    rows = np.repeat(scaled, sizes)
+    out: Ints = np.rint(np.ldexp(weights.astype(np.float64), shift)).astype(np.int64)
     out[~rows] = weights[~rows].astype(np.int64)
-    out[rows] = np.rint(np.ldexp(weights[rows].astype(np.float64), shift[document[rows]])).astype(np.int64)
     return out
 
 
-def _fits(weights: NDArray[Any], document: Ints, offsets: Ints) -> NDArray[np.bool_]:
-    """Whether each document's total of |weight| is below 2**62, its weights being whole numbers."""
-    total = np.bincount(document, np.abs(weights.astype(np.float64)), len(offsets) - 1)
-    fits: NDArray[np.bool_] = total < 2.0**_TOTAL_BITS
-    for d in np.flatnonzero((total > 2.0 ** (_TOTAL_BITS - 1)) & (total < 2.0 ** (_TOTAL_BITS + 1))).tolist():
-        # Too near for a rounded sum to tell.
-        fits[d] = sum(abs(int(w)) for w in weights[offsets[d] : offsets[d + 1]]) < 2**_TOTAL_BITS
-    return fits
+def _per_document(function: np.ufunc, values: NDArray[Any], offsets: Ints) -> NDArray[Any]:
+    """``function.reduce`` over each document's values; 0 for a document without any."""
+    full = np.flatnonzero(np.diff(offsets))
+    out = np.zeros(len(offsets) - 1, values.dtype)
+    if len(full):
+        out[full] = function.reduceat(values, offsets[full])
+    return out
+
+
+def _check_finite(weights: NDArray[np.float64], offsets: Ints) -> None:
+    bad = np.flatnonzero(~np.isfinite(weights))
+    if len(bad):
+        document = int(np.searchsorted(offsets, bad[0], side="right")) - 1
+        where = f"document {document}, feature {int(bad[0] - offsets[document])}"
+        raise ValueError(f"{where}: weight is {weights[bad[0]]}; weights must be finite")
 
 
 def log_weights(counts: Ints) -> NDArray[np.float64]:
     """``1 + ln tf`` for term frequencies ``(m,)`` int64, at least 1: float64, correctly rounded on every machine."""
-    values, index = np.unique(counts, return_inverse=True)
-    return np.array([_one_plus_ln(v) for v in values.tolist()], np.float64)[index]
+    size = min(1 << int(counts.max(initial=1)).bit_length(), _LOG_TABLE)
+    out = _log_table(size)[np.minimum(counts, size - 1)]
+    large = np.flatnonzero(counts >= size)
+    out[large] = [_one_plus_ln(tf) for tf in counts[large].tolist()]
+    return out
+
+
+@cache
+def _log_table(size: int) -> NDArray[np.float64]:
+    return np.array([0.0] + [_one_plus_ln(tf) for tf in range(1, size)])
 
 
 @cache
