@@ -8,7 +8,6 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from gpusim.errors import InputError, OutputError
@@ -162,6 +161,11 @@ def test_targets_that_collide(tmp_path: Path) -> None:
     check(y, x)
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    with Outputs() as outputs, outputs.open(path) as out:
+        out.write(data)
+
+
 def test_outputs_appear_together(tmp_path: Path) -> None:
     with Outputs() as outputs:
         for name in ("a.txt", "deep/er/b.txt.gz"):
@@ -183,22 +187,31 @@ class _Stop(BaseException):
 @pytest.mark.parametrize("error", [ValueError, _Stop, KeyboardInterrupt])
 def test_nothing_is_left_after_a_failure(tmp_path: Path, error: type[BaseException]) -> None:
     touch(tmp_path / "old.txt", data="old")
-    with pytest.raises(error), Outputs(overwrite=True) as outputs:
-        with outputs.open(tmp_path / "new" / "a.txt") as out:
-            out.write(b"done")
-        with outputs.open(tmp_path / "old.txt", "zstd") as out:
-            out.write(b"half")
-            raise error
+
+    def fail() -> None:
+        with Outputs(overwrite=True) as outputs:
+            with outputs.open(tmp_path / "new" / "a.txt") as out:
+                out.write(b"done")
+            with outputs.open(tmp_path / "old.txt", "zstd") as out:
+                out.write(b"half")
+                raise error
+
+    with pytest.raises(error):
+        fail()
     assert files(tmp_path) == ["old.txt"]
     assert not (tmp_path / "new").exists()
     assert (tmp_path / "old.txt").read_text() == "old"
 
 
 def test_what_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="exists already"), Outputs() as outputs:
-        with outputs.open(tmp_path / "a.txt") as out:
-            out.write(b"ours")
-        touch(tmp_path / "a.txt", data="theirs")
+    def late() -> None:
+        with Outputs() as outputs:
+            with outputs.open(tmp_path / "a.txt") as out:
+                out.write(b"ours")
+            touch(tmp_path / "a.txt", data="theirs")
+
+    with pytest.raises(OutputError, match="exists already"):
+        late()
     assert files(tmp_path) == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "theirs"
 
@@ -206,22 +219,19 @@ def test_what_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
 def test_outputs_that_cannot_be_written(tmp_path: Path) -> None:
     touch(tmp_path / "file")
     with pytest.raises(OutputError, match=r"file/a\.txt: cannot be written: (Not a directory|File exists)"):
-        with Outputs() as outputs, outputs.open(tmp_path / "file" / "a.txt"):
-            pass
+        write_bytes(tmp_path / "file" / "a.txt", b"")
     with pytest.raises(OutputError, match="is a directory, where the output is one file"):
         Outputs(overwrite=True).check(tmp_path)
 
 
 def test_a_device_is_written_to_and_stays_one() -> None:
-    before = os.stat("/dev/null").st_rdev
-    with Outputs() as outputs, outputs.open(Path("/dev/null")) as out:
-        out.write(b"gone")
-    assert os.stat("/dev/null").st_rdev == before
+    before = Path("/dev/null").stat().st_rdev
+    write_bytes(Path("/dev/null"), b"gone")
+    assert Path("/dev/null").stat().st_rdev == before
 
 
 def test_a_full_disk_is_an_output_error() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    with pytest.raises(OutputError, match="/dev/full: cannot be written: .*space"), Outputs() as outputs:
-        with outputs.open(Path("/dev/full")) as out:
-            out.write(pa.py_buffer(b"x" * 100_000))
+    with pytest.raises(OutputError, match=r"/dev/full: cannot be written: .*space"):
+        write_bytes(Path("/dev/full"), b"x" * 100_000)

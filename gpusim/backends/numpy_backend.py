@@ -34,3 +34,4 @@ class NumpyBackend(Backend):
     nearest = staticmethod(numpy_hamming.nearest)
     pairs_in_table = staticmethod(numpy_join.pairs_in_table)
     connect = staticmethod(numpy_join.connect)
+    group_equal = staticmethod(numpy_join.group_equal)

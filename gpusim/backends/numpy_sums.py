@@ -19,6 +19,7 @@ _FEATURES = 65536  # in one pass of the unweighted sum: temporaries of 512 KB
 _DOCUMENTS = 512  # in one pass of the weighted sum: histograms of 1 MB
 _SIGNS = np.array([[1.0 if byte >> bit & 1 else -1.0 for bit in range(8)] for byte in range(256)])
 _HALF = 31  # bits of the lower half of a weight
+_HALF_SUM = 1 << 21  # features whose lower halves add up to less than 2**52
 
 
 def distinct(hashes: U64, offsets: Ints, *, count: bool) -> Distinct:
@@ -136,6 +137,12 @@ def _signed_sums(hashes: U64, offsets: Ints, weights: Ints) -> Ints:
     float64 both are exact while sums stay below 2**53; weights are cut into two halves where they might not.
     """
     n = len(offsets) - 1
+    if len(hashes) > _HALF_SUM:
+        out = np.zeros((n, 64), np.int64)
+        for at in range(0, len(hashes), _HALF_SUM):
+            part = slice(at, at + _HALF_SUM)
+            out += _signed_sums(hashes[part], np.clip(offsets - at, 0, len(hashes[part])), weights[part])
+        return out
     document = np.repeat(np.arange(n), np.diff(offsets)) * 256
     total = np.abs(weights).astype(np.float64)
     if np.bincount(document >> 8, total, minlength=n).max(initial=0.0) < 2**52:

@@ -75,7 +75,7 @@ def canonical(text: TextBatch, *, lowercase: bool) -> tuple[Bytes, Ints, Ints, I
     steps[:-1] += starts[1:] > ends[:-1]
     new_ends = np.cumsum(steps)
     new_starts = new_ends - steps
-    words: Ints = np.searchsorted(starts, offsets)
+    words = np.asarray(np.searchsorted(starts, offsets))
     return out, new_starts, new_starts + lengths, words
 
 
