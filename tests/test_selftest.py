@@ -1,0 +1,47 @@
+"""The self-test passes on every backend, and fails where a backend is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpusim.backends import Backend
+from gpusim.backends.numpy_backend import NumpyBackend
+from gpusim.selftest import selftest
+
+
+def test_every_backend_passes(backend: Backend) -> None:
+    checks = list(selftest(backend))
+    assert len(checks) == 5
+    assert [c.name for c in checks if not c.passed] == [], [c.detail for c in checks]
+
+
+class TiesAreOnes(NumpyBackend):
+    def accumulate(self, hashes: Any, offsets: Any, weights: Any) -> Any:  # type: ignore[override]
+        return super().accumulate(hashes, offsets, weights) | np.uint64(1)
+
+
+class LosesAPair(NumpyBackend):
+    def group_equal(self, a: Any) -> Any:  # type: ignore[override]
+        order, first = super().group_equal(a)
+        return order, np.ones_like(first)
+
+
+class NoKernel(NumpyBackend):
+    def hamming(self, a: Any, b: Any, out: Any) -> None:  # type: ignore[override]
+        raise RuntimeError("it does not compile")
+
+
+@pytest.mark.parametrize(
+    ("broken", "name", "detail"),
+    [
+        (TiesAreOnes, "distinct features and signed sums", "signed sums differ"),
+        (LosesAPair, "near-duplicate pairs and groups", "differ"),
+        (NoKernel, "Hamming matrix and nearest neighbours", "RuntimeError: it does not compile"),
+    ],
+)
+def test_a_wrong_backend_is_caught(broken: type[NumpyBackend], name: str, detail: str) -> None:
+    failed = {c.name: c.detail for c in selftest(broken()) if not c.passed}
+    assert detail in failed[name]
