@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gpusim.hexform import from_signed as from_signed
     from gpusim.hexform import to_hex as to_hex
     from gpusim.hexform import to_signed as to_signed
+    from gpusim.index import Index as Index
+    from gpusim.index import Matches as Matches
     from gpusim.join import Pairs as Pairs
     from gpusim.join import explain_plan as explain_plan
     from gpusim.join import iter_near_duplicates as iter_near_duplicates
@@ -43,6 +45,7 @@ _NAMES = {
     "groups": ("group", "group_fingerprints"),
     "hamming": ("Neighbors", "hamming_matrix", "nearest", "similarity_matrix"),
     "hexform": ("from_hex", "from_signed", "to_hex", "to_signed"),
+    "index": ("Index", "Matches"),
     "join": ("Pairs", "explain_plan", "iter_near_duplicates", "near_duplicates"),
     "simhasher": ("Batch", "SimHasher"),
 }

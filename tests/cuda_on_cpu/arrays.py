@@ -6,23 +6,36 @@ NumPy convert one silently, is a TypeError as in CuPy, and a reduction gives a 0
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+# fmt: off
 #: Methods and attributes of numpy.ndarray that a device array has too.
 METHODS = (
-    "all any argmax argmin argsort astype copy cumsum fill flatten item max min nonzero ravel reshape "
-    "searchsorted sort squeeze sum take tolist tobytes transpose view"
-).split()
-ATTRIBUTES = "T dtype flags itemsize nbytes ndim shape size strides".split()
+    "all", "any", "argmax", "argmin", "argsort", "astype", "copy", "cumsum", "fill", "flatten", "item", "max", "min",
+    "nonzero", "ravel", "reshape", "searchsorted", "sort", "squeeze", "sum", "take", "tolist", "tobytes", "transpose",
+    "view",
+)
+ATTRIBUTES = ("T", "dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides")
+#: Functions that work on device arrays as NumPy's of the same name do on host arrays.
+FUNCTIONS = (
+    "all", "any", "arange", "argsort", "array_equal", "ascontiguousarray", "bincount", "concatenate", "count_nonzero",
+    "cumsum", "diff", "empty_like", "flatnonzero", "full", "full_like", "maximum", "minimum", "nonzero", "ones",
+    "searchsorted", "sort", "stack", "sum", "take", "unique", "where", "zeros", "zeros_like",
+)
+# fmt: on
 
 
-class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
+class ndarray(NDArrayOperatorsMixin):
     """An array in device memory."""
 
     __slots__ = ("_host",)
+
+    if TYPE_CHECKING:  # the methods and attributes listed above, added below
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, host: np.ndarray) -> None:
         self._host = host
@@ -40,9 +53,11 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError("implicit conversion of a device array to NumPy: use .get() or asnumpy()")
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **kwargs: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **kwargs: Any
+    ) -> Any:
         if out:
-            kwargs["out"] = to_host(out)
+            kwargs["out"] = out
         result = getattr(ufunc, method)(*to_host(inputs), **to_host(kwargs))
         return out[0] if out else to_device(result)
 
@@ -51,7 +66,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
             return NotImplemented
         return on_device(function)(*args, **kwargs)
 
-    def __getitem__(self, key: Any) -> ndarray:
+    def __getitem__(self, key: Any) -> Any:
         return to_device(self._host[to_host(key)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -108,13 +123,6 @@ def on_device(function: Any) -> Any:
     return call
 
 
-#: Functions that work on device arrays as NumPy's of the same name do on host arrays.
-FUNCTIONS = (
-    "all any arange argsort array_equal ascontiguousarray bincount concatenate count_nonzero cumsum diff empty_like "
-    "flatnonzero full full_like maximum minimum nonzero ones searchsorted sort stack sum take unique where zeros zeros_like"
-).split()
-
-
 def _forward(name: str) -> Any:
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
         result = getattr(self._host, name)(*to_host(args), **to_host(kwargs))
@@ -123,10 +131,14 @@ def _forward(name: str) -> Any:
     return method
 
 
+def _attribute(name: str) -> Any:
+    return lambda self: to_device(getattr(self._host, name))
+
+
 for _name in METHODS:
     setattr(ndarray, _name, _forward(_name))
 for _name in ATTRIBUTES:
-    setattr(ndarray, _name, property(lambda self, name=_name: to_device(getattr(self._host, name))))
+    setattr(ndarray, _name, property(_attribute(_name)))
 
 
 def empty(shape: Any, dtype: Any = float) -> ndarray:

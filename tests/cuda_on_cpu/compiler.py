@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,7 @@ MODES = {
     "sanitize": [
         "-O1",
         "-fsanitize=kernel-address,undefined",
+        "-fno-sanitize=object-size",  # finds less than the address checks do, and says less
         "-fsanitize-sections=cuda_shared.*",
         "-fasan-shadow-offset=0x7fff8000",
         "--param=asan-globals=1",
@@ -41,12 +43,15 @@ MODES = {
     "race": ["-O1", "-fno-tree-sra", "-fno-tree-fre", "-fsanitize=thread,alignment"],
 }
 
-_SPACE = r'(?:\s|^#.*\n)*'
+_SPACE = r"(?:\s|^#.*\n)*"
 _BOUNDS = rf"(?:__attribute__\(\(cuda_launch_bounds\((.*?)\)\)\){_SPACE})?"
 _KERNEL = re.compile(
-    rf'__attribute__\(\(visibility\("default"\), noinline\)\){_SPACE}{_BOUNDS}void{_SPACE}{_BOUNDS}(\w+)\s*\(', re.MULTILINE
+    rf'__attribute__\(\(visibility\("default"\), noinline\)\){_SPACE}{_BOUNDS}void{_SPACE}{_BOUNDS}(\w+)\s*\(',
+    re.MULTILINE,
 )
-_DYNAMIC_SHARED = re.compile(r'extern\s+static __attribute__\(\(section\("cuda_shared\." "\d+"\)\)\)([^;\[]*\[\s*\])\s*;')
+_DYNAMIC_SHARED = re.compile(
+    r'extern\s+static __attribute__\(\(section\("cuda_shared\." "\d+"\)\)\)([^;\[]*\[\s*\])\s*;'
+)
 _ADDRESS = re.compile(r"@\[(.+?)\+0x([0-9a-f]+)\]")
 
 
@@ -73,7 +78,7 @@ def _compiler_version() -> str:
     return run(["g++", "--version"])
 
 
-def _cached(name: str, parts: list[str], build) -> Path:
+def _cached(name: str, parts: list[str], build: Callable[[Path], None]) -> Path:
     """The library of that name and content, built if it is not in the cache; ``build`` writes to the path given."""
     key = hashlib.sha256("\0".join([_compiler_version(), *parts]).encode()).hexdigest()[:24]
     library = CACHE / f"{name}-{key}.so"
@@ -115,7 +120,7 @@ def module_library(code: str, options: tuple[str, ...], mode: str, arch: int) ->
     """
     runtime = runtime_library()
     steering = [option for option in options if option.startswith(("-I", "-D", "-U"))]
-    stand_in = ["-include", HERE / "include/cuda_on_cpu.hpp", f"-D__CUDA_ARCH__={arch * 10}"]
+    stand_in = ["-include", str(HERE / "include/cuda_on_cpu.hpp"), f"-D__CUDA_ARCH__={arch * 10}"]
     source = f'#line 1 "kernel source"\n{code}'
     text = run(["g++", "-E", "-x", "c++", *LANGUAGE, *stand_in, *steering, "-"], source)
     text = _DYNAMIC_SHARED.sub(r'extern\1 __asm__("cuda_dynamic_shared");', text)

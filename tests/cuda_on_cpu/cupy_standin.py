@@ -127,7 +127,20 @@ def make(device: Device) -> ModuleType:
     )
     for name in arrays.FUNCTIONS:
         cupy.__dict__[name] = arrays.on_device(getattr(np, name))
-    for name in ("bool_", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "dtype"):
+    for name in (
+        "bool_",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float32",
+        "float64",
+        "dtype",
+    ):
         cupy.__dict__[name] = getattr(np, name)
     cupy.__dict__.update(
         cuda=cuda,

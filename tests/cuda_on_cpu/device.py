@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
-from unittest.mock import patch
 
 from . import compiler, cupy_standin
 from .module import RawModule, runtime
@@ -85,8 +84,15 @@ class Device:
         """Make ``import cupy`` find the stand-in, for code that is to run over it unchanged."""
         cupy = self.cupy
         modules = {"cupy": cupy, "cupy.cuda": cupy.cuda, "cupy.cuda.runtime": cupy.cuda.runtime}
-        with patch.dict(sys.modules, modules):
+        before = {name: sys.modules.pop(name, None) for name in modules}
+        sys.modules.update(modules)
+        try:
             yield cupy
+        finally:
+            for name, module in before.items():
+                del sys.modules[name]
+                if module is not None:
+                    sys.modules[name] = module
 
     @contextmanager
     def traffic(self) -> Iterator[list[Traffic]]:
@@ -100,7 +106,7 @@ class Device:
             yield lines
         finally:
             self.counting = False
-        totals: dict[tuple, list[int]] = {}
+        totals: dict[tuple[str, int, str, str, int], list[int]] = {}
         for row in compiler.locate(runtime().cuda_on_cpu_take_traffic().decode()).splitlines():
             place, space, access, size, *counts = row.split("\t")
             file, line = place.rsplit(":", 1)

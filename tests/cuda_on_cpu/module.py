@@ -124,7 +124,9 @@ class RawKernel:
             KernelError: with the kernel's name, file, line, block and thread where it has them.
         """
         if shared_mem > self.max_dynamic_shared_size_bytes:
-            raise KernelError(f"{self.name}: {shared_mem} bytes of dynamic shared memory, above max_dynamic_shared_size_bytes")
+            raise KernelError(
+                f"{self.name}: {shared_mem} bytes of dynamic shared memory, above max_dynamic_shared_size_bytes"
+            )
         self._check(args)
         buffers = _Buffers()
         values = [buffers.address(i, a) if isinstance(a, ndarray) else a for i, a in enumerate(args, 1)]

@@ -14,7 +14,7 @@ extern "C" __global__ void missing_second_syncthreads(const u32* x, u32* y) {
   for (u32 round = 0; round < 2; ++round) {
     s[threadIdx.x] = x[threadIdx.x] + round;  // FAULT
     __syncthreads();
-    sum += s[63 - threadIdx.x];
+    sum += s[63 - threadIdx.x];  // FAULT
   }
   y[threadIdx.x] = sum;
 }
@@ -167,20 +167,20 @@ extern "C" __global__ void shift_by_width(const u32* x, u64* y) {
 }
 
 extern "C" __global__ void division_by_zero(const u32* x, u32* y) {
-  y[threadIdx.x] = x[threadIdx.x] / (x[0] - x[0]);  // FAULT
+  y[threadIdx.x] = x[threadIdx.x] / y[0];  // FAULT
 }
 
 extern "C" __global__ void waits_for_another_block(volatile u32* y) {
-  if (blockIdx.x == 1) y[0] = 1;
-  else while (y[0] == 0) {}  // FAULT
+  y[blockIdx.x] = 1;
+  while (y[1 - blockIdx.x] == 0) {}  // FAULT
 }
 
-extern "C" __global__ void endless_recursion(u32* y, int n) {
-  volatile u32 room[4096];
-  room[n & 4095] = n;
-  endless_recursion(y, n + 1);  // FAULT
-  y[0] = room[0];
+__device__ __noinline__ u32 recurse(int n) {  // FAULT
+  volatile u32 room[4096];                    // FAULT
+  room[n & 4095] = n;                         // FAULT
+  return recurse(n + 1) + room[n & 7];        // FAULT
 }
+extern "C" __global__ void endless_recursion(u32* y, int n) { y[0] = recurse(n); }
 
 // Right, but slow: what the traffic counts must show.
 extern "C" __global__ void column_major(const u32* x, u32* y, int n) {

@@ -3,11 +3,13 @@
 // runtime library that must be loaded before Python.) Its code marks the gaps between a function's local arrays in
 // shadow memory, one byte for 8: 0 all usable, 1 to 7 that many usable, negative none.
 #include "checks.hpp"
+#include "signals.hpp"
 
 namespace cuda_on_cpu {
 
 static void check(const void* address, size_t bytes, Access access, const void* pc) {
   if (!current) return;
+  if (out_of_time()) fail_out_of_time(pc);
   if (!on_own_stack(address)) {
     require_range(address, bytes, access, pc);
     return;

@@ -74,6 +74,7 @@ void begin_signals() {
   event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
   has_timer = timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
   itimerspec when{};
+  when.it_interval.tv_nsec = 50'000'000;  // again and again: one may fall into the runtime
   when.it_value.tv_sec = (time_t)launch.timeout_seconds;
   when.it_value.tv_nsec = (long)((launch.timeout_seconds - (double)when.it_value.tv_sec) * 1e9);
   if (has_timer) timer_settime(timer, 0, &when, nullptr);
