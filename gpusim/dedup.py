@@ -1,8 +1,8 @@
 """The main job: read, fingerprint, join, group, write.
 
 The inputs are read twice: the first pass makes fingerprints, the second copies the survivors as they came. The
-stages are plain functions, in the order in which :func:`dedup` calls them,
-from arrays to arrays.
+stages are plain functions, in the order in which :func:`dedup` calls them; between the passes, from arrays to
+arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpusim.documents import (
+from gpusim.io import Corpus, Format, Outputs, Target, check_targets, open_table, plan_targets, table_format
+from gpusim.io.formats import printable
+from gpusim.scan import (
     Bools,
     CorpusOptions,
     Documents,
@@ -29,7 +31,6 @@ from gpusim.documents import (
     read_documents,
     reporter,
 )
-from gpusim.io import Corpus, Format, Outputs, Target, check_targets, open_table, plan_targets, table_format
 
 KEEP = ("first", "last", "longest")
 _ROWS = 1 << 16  # rows of a table written at a time
@@ -128,10 +129,10 @@ def dedup(
     if output is None and not options.dry_run:
         raise ValueError("output: expected a path; only a dry run goes without")
     hasher = options.hasher()
-    with options.open(inputs) as corpus, Outputs(options.overwrite) as outputs:
+    with Outputs(options.overwrite) as outputs, options.open(inputs) as corpus:
         targets = plan_targets(corpus.inputs, output) if output is not None and not options.dry_run else []
         tables = [Path(t) for t in (options.groups_out, options.errors_out) if t is not None]
-        check_targets(corpus.inputs.sources, targets, tables, outputs)
+        check_targets(corpus.inputs, targets, tables, outputs)
         for table in tables:
             table_format(table)
         with open_errors(options, outputs) as errors:
@@ -161,7 +162,7 @@ def dedup(
         invalid_utf8=documents.invalid_utf8,
         seconds=round(perf_counter() - started, 3),
         backend=hasher.backend.name,
-        outputs=tuple(str(target.path) for target in targets),
+        outputs=tuple(printable(target.path) for target in targets),
         left_out=corpus.inputs.left_out,
         errors=tuple(map(str, errors.first)),
     )
@@ -178,7 +179,7 @@ def find_groups(documents: Documents, backend: Any, max_distance: int) -> Ints:
     rows = np.flatnonzero(documents.compared)
     if len(rows):
         chosen = documents.fingerprints if len(rows) == len(labels) else documents.fingerprints[rows]
-        found = backend.to_numpy(gpusim.group_fingerprints(backend.asarray(chosen), max_distance))
+        found = gpusim.group_fingerprints(chosen, max_distance, backend=backend)
         labels[rows] = rows[found]
     return labels
 

@@ -9,6 +9,10 @@ class BackendUnavailableError(GpusimError):
     """The backend asked for cannot run here; the message gives the reason."""
 
 
+class DeviceMemoryError(GpusimError):
+    """A GPU has too little free memory for one call; the message says how much. Smaller batches may fit."""
+
+
 class InputError(GpusimError):
     """An input file cannot be read as asked; the message names the file and, where there is one, the line."""
 

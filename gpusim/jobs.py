@@ -15,7 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from gpusim.dedup import DedupOptions, choose_keepers, find_groups, write_groups
-from gpusim.documents import (
+from gpusim.errors import OutputError
+from gpusim.hexform import to_hex
+from gpusim.io import Corpus, ErrorLog, Format, Outputs, check_targets, open_table, table_format
+from gpusim.io.formats import printable
+from gpusim.io.ids import plain_texts
+from gpusim.scan import (
     CorpusOptions,
     Documents,
     ProgressCallback,
@@ -25,10 +30,6 @@ from gpusim.documents import (
     open_errors,
     read_documents,
 )
-from gpusim.errors import OutputError
-from gpusim.hexform import to_hex
-from gpusim.io import Corpus, ErrorLog, Format, Outputs, check_targets, open_table, table_format
-from gpusim.io.ids import plain_texts
 
 _ROWS = 1 << 16  # rows of a table written at a time
 _CSV_DOCUMENTS = 5_000  # 25 million numbers as text
@@ -90,10 +91,10 @@ def _job(inputs: Sequence[StrPath], output: StrPath, options: CorpusOptions) -> 
     started = perf_counter()
     hasher = options.hasher()
     path = Path(output)
-    summary = JobSummary(output=str(path), backend=hasher.backend.name)
-    with options.open(inputs) as corpus, Outputs(options.overwrite) as outputs:
+    summary = JobSummary(output=printable(path), backend=hasher.backend.name)
+    with Outputs(options.overwrite) as outputs, options.open(inputs) as corpus:
         others = [path] if options.errors_out is None else [path, Path(options.errors_out)]
-        check_targets(corpus.inputs.sources, [], others, outputs)
+        check_targets(corpus.inputs, [], others, outputs)
         with open_errors(options, outputs) as errors:
             yield _Job(corpus, hasher, outputs, errors, path, summary)
         summary.bad_records = errors.count
@@ -166,13 +167,10 @@ def pairs(
         documents = read_documents(job.corpus, job.hasher, options, job.errors, progress)
         job.summary.count(documents)
         compared = np.flatnonzero(documents.compared)
-        backend = job.hasher.backend
         found = gpusim.near_duplicates(
-            backend.asarray(documents.fingerprints[compared]), max_distance=options.max_distance
+            documents.fingerprints[compared], max_distance=options.max_distance, backend=job.hasher.backend
         )
-        left = compared[backend.to_numpy(found.left)]
-        right = compared[backend.to_numpy(found.right)]
-        distance = backend.to_numpy(found.distance)
+        left, right, distance = compared[found.left], compared[found.right], found.distance
         chosen = np.zeros(len(documents), np.bool_)
         chosen[left] = chosen[right] = True
         ids = job.corpus.ids(documents.masks(chosen))
@@ -254,7 +252,7 @@ def _write_npy(job: _Job, documents: Documents) -> None:
                 np.save(file, np.empty((0, 0), np.uint8))
             return
         out = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(n, n))
-        gpusim.hamming_matrix(documents.fingerprints, out=out)
+        gpusim.hamming_matrix(documents.fingerprints, out=out, backend=job.hasher.backend)
         out.flush()
 
 
@@ -268,7 +266,7 @@ def _write_csv(job: _Job, documents: Documents) -> None:
             f"{_CSV_DOCUMENTS:,} documents); write .npy"
         )
     ids = plain_texts(job.corpus.ids(documents.masks(np.ones(n, np.bool_))))
-    rows = gpusim.hamming_matrix(documents.fingerprints).tolist()
+    rows = gpusim.hamming_matrix(documents.fingerprints, backend=job.hasher.backend).tolist()
     with job.outputs.open(job.path) as sink:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

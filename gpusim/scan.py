@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ Ints = NDArray[np.int64]
 StrPath = str | os.PathLike[str]
 
 ON_ERROR = ("fail", "skip")
+_HASHER = ("bits", "features", "weights", "hash", "seed", "lowercase", "normalize", "backend", "workers")
 
 
 class Progress(NamedTuple):
@@ -107,18 +109,7 @@ class CorpusOptions:
         """The :class:`gpusim.SimHasher` of these settings."""
         import gpusim
 
-        names = (
-            "bits",
-            "features",
-            "weights",
-            "hash",
-            "seed",
-            "lowercase",
-            "normalize",
-            "backend",
-            "workers",
-        )
-        return gpusim.SimHasher(**{name: getattr(self, name) for name in names})
+        return gpusim.SimHasher(**{name: getattr(self, name) for name in _HASHER})
 
     def open(self, inputs: Sequence[StrPath]) -> AbstractContextManager[Corpus]:
         """The inputs, opened."""
@@ -174,12 +165,12 @@ def analyze_batches(
         InputError: also where there are records, and all of them are bad.
     """
     report = reporter(corpus, progress)
-    sizes = [source.size for source in corpus.inputs.sources]
+    before = [0, *accumulate(source.size for source in corpus.inputs.sources)]
     documents = 0
     for number, batch in corpus.batches(Limits(options.batch_rows, options.batch_bytes), errors):
         yield number, batch, hasher.analyze(batch.texts)
         documents += len(batch)
-        report("read", sum(sizes[:number]) + batch.position, documents)
+        report("read", before[number] + batch.position, documents)
     if errors.count and not documents:
         raise InputError(f"not one of {errors.count} records could be read; the first: {errors.first[0]}")
 

@@ -1,0 +1,298 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpusim.cli import options as o
+from gpusim.cli.terminal import failures, progress, show_job, show_summary
+
+app = typer.Typer(
+    name="gpusim",
+    help="SimHash fingerprints and near-duplicate search for documents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from gpusim import __version__
+
+        print(f"gpusim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _gpusim(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def dedup(
+    inputs: o.Inputs,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A file for one file or stdin (- is stdout), otherwise a directory.",
+            show_default=False,
+        ),
+    ] = None,
+    groups_out: Annotated[
+        Path | None,
+        typer.Option(help="Table of all members of groups (.jsonl .csv .tsv .parquet).", show_default=False),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write no survivors, only count.")] = False,
+    text_field: o.TextField = "text",
+    id_field: o.IdField = None,
+    format: o.InputFormat = None,
+    on_error: o.OnError = "fail",
+    errors_out: o.ErrorsOut = None,
+    overwrite: o.Overwrite = False,
+    features: o.Features = "words:3",
+    bits: o.Bits = 64,
+    weights: o.Weights = "binary",
+    hash: o.Hash = "murmur3",
+    seed: o.Seed = 0,
+    max_distance: o.MaxDistance = "3",
+    keep: o.Keep = "first",
+    min_features: o.MinFeatures = 1,
+    backend: o.Backend = "auto",
+    workers: o.Workers = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Write a corpus without its near-duplicates.
+
+    The records kept stay exactly as they came.
+    """
+    given = locals()
+    if output is None and not dry_run:
+        raise typer.BadParameter("name the output with -o, or ask for a --dry-run")
+    if as_json and "-" in (output, str(groups_out), str(errors_out)):
+        raise typer.BadParameter("--json and an output on stdout (-) exclude each other")
+    with failures():
+        from gpusim.dedup import DedupOptions
+        from gpusim.dedup import dedup as job
+
+        settings = o.settings(DedupOptions, given)
+        with progress(quiet) as show:
+            summary = job(inputs, output, options=settings, progress=show)
+        if as_json:
+            print(json.dumps(summary.to_dict(), ensure_ascii=False))
+        if not quiet:
+            show_summary(summary)
+
+
+@app.command()
+def fingerprint(
+    inputs: o.Inputs,
+    output: o.TableOut = "-",
+    to: o.To = None,
+    text_field: o.TextField = "text",
+    id_field: o.IdField = None,
+    format: o.InputFormat = None,
+    on_error: o.OnError = "fail",
+    errors_out: o.ErrorsOut = None,
+    overwrite: o.Overwrite = False,
+    features: o.Features = "words:3",
+    bits: o.Bits = 64,
+    weights: o.Weights = "binary",
+    hash: o.Hash = "murmur3",
+    seed: o.Seed = 0,
+    backend: o.Backend = "auto",
+    workers: o.Workers = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Write the fingerprint of every document.
+
+    Fingerprints are fixed-width hex in JSON Lines, CSV and TSV, uint64 and hex in Parquet.
+    """
+    given = locals()
+    with failures():
+        from gpusim import jobs
+        from gpusim.scan import CorpusOptions
+
+        settings = o.settings(CorpusOptions, given)
+        with progress(quiet) as show:
+            summary = jobs.fingerprint(inputs, output, options=settings, to=o.table(to), progress=show)
+        if not quiet:
+            show_job(summary)
+
+
+@app.command()
+def pairs(
+    inputs: o.Inputs,
+    output: o.TableOut = "-",
+    to: o.To = None,
+    text_field: o.TextField = "text",
+    id_field: o.IdField = None,
+    format: o.InputFormat = None,
+    on_error: o.OnError = "fail",
+    errors_out: o.ErrorsOut = None,
+    overwrite: o.Overwrite = False,
+    features: o.Features = "words:3",
+    bits: o.Bits = 64,
+    weights: o.Weights = "binary",
+    hash: o.Hash = "murmur3",
+    seed: o.Seed = 0,
+    max_distance: o.MaxDistance = "3",
+    min_features: o.MinFeatures = 1,
+    backend: o.Backend = "auto",
+    workers: o.Workers = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Write every pair of near-duplicates.
+
+    A row holds two ids and the distance of their fingerprints in bits.
+    """
+    given = locals()
+    with failures():
+        from gpusim import jobs
+        from gpusim.dedup import DedupOptions
+
+        settings = o.settings(DedupOptions, given)
+        with progress(quiet) as show:
+            summary = jobs.pairs(inputs, output, options=settings, to=o.table(to), progress=show)
+        if not quiet:
+            show_job(summary)
+
+
+@app.command()
+def groups(
+    inputs: o.Inputs,
+    output: o.TableOut = "-",
+    to: o.To = None,
+    text_field: o.TextField = "text",
+    id_field: o.IdField = None,
+    format: o.InputFormat = None,
+    on_error: o.OnError = "fail",
+    errors_out: o.ErrorsOut = None,
+    overwrite: o.Overwrite = False,
+    features: o.Features = "words:3",
+    bits: o.Bits = 64,
+    weights: o.Weights = "binary",
+    hash: o.Hash = "murmur3",
+    seed: o.Seed = 0,
+    max_distance: o.MaxDistance = "3",
+    keep: o.Keep = "first",
+    min_features: o.MinFeatures = 1,
+    backend: o.Backend = "auto",
+    workers: o.Workers = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Write the groups of near-duplicates.
+
+    A row for each member of a group, as dedup's --groups-out has it.
+    """
+    given = locals()
+    with failures():
+        from gpusim import jobs
+        from gpusim.dedup import DedupOptions
+
+        settings = o.settings(DedupOptions, given)
+        with progress(quiet) as show:
+            summary = jobs.groups(inputs, output, options=settings, to=o.table(to), progress=show)
+        if not quiet:
+            show_job(summary)
+
+
+@app.command()
+def matrix(
+    inputs: o.Inputs,
+    output: Annotated[str, typer.Option("--output", "-o", help=".npy (uint8), or .csv for up to 5,000 documents.")],
+    text_field: o.TextField = "text",
+    id_field: o.IdField = None,
+    format: o.InputFormat = None,
+    on_error: o.OnError = "fail",
+    errors_out: o.ErrorsOut = None,
+    overwrite: o.Overwrite = False,
+    features: o.Features = "words:3",
+    bits: o.Bits = 64,
+    weights: o.Weights = "binary",
+    hash: o.Hash = "murmur3",
+    seed: o.Seed = 0,
+    backend: o.Backend = "auto",
+    workers: o.Workers = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Write the distance of every two documents.
+
+    Rows and columns are in input order; distances are in bits.
+    """
+    given = locals()
+    with failures():
+        from gpusim import jobs
+        from gpusim.scan import CorpusOptions
+
+        settings = o.settings(CorpusOptions, given)
+        with progress(quiet) as show:
+            summary = jobs.matrix(inputs, output, options=settings, progress=show)
+        if not quiet:
+            show_job(summary)
+
+
+@app.command()
+def explain(
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", show_default=False)],
+    features: o.Features = "words:3",
+    bits: o.Bits = 64,
+    weights: o.Weights = "binary",
+    hash: o.Hash = "murmur3",
+    seed: o.Seed = 0,
+    as_json: o.AsJson = False,
+) -> None:
+    """Show how the fingerprint of a text comes about.
+
+    Features, their weights and hashes, the signed sums, the bits.
+    """
+    given = locals()
+    with failures():
+        from gpusim.scan import CorpusOptions
+
+        hasher = o.settings(CorpusOptions, given).hasher()
+        for number, text in enumerate(texts):
+            why = hasher.explain(text)
+            if as_json:
+                print(json.dumps(why.to_dict(), ensure_ascii=False))
+            else:
+                print("\n" * (number > 0) + str(why))
+
+
+@app.command()
+def info(as_json: o.AsJson = False) -> None:
+    """Show versions and the backends that run here."""
+    with failures():
+        import numpy
+        import pyarrow
+
+        import gpusim
+
+        versions = {
+            "gpusim": gpusim.__version__,
+            "python": platform.python_version(),
+            "numpy": numpy.__version__,
+            "pyarrow": pyarrow.__version__,
+        }
+        backends = gpusim.backends()
+        if as_json:
+            print(json.dumps({**versions, "backends": [status._asdict() for status in backends]}))
+            return
+        for name, version in versions.items():
+            print(f"{name:<10}{version}")
+        for status in backends:
+            print(f"{status.name:<10}{'ready' if status.available else 'not here'}: {status.reason}")

@@ -1,0 +1,121 @@
+"""Command-line options that several commands share, and how they become settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from gpusim.io import Format
+    from gpusim.scan import CorpusOptions
+
+    Options = TypeVar("Options", bound=CorpusOptions)
+
+
+Inputs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="INPUT",
+        help="Files (.jsonl .json .csv .tsv .parquet .txt, also .gz .zst .bz2), - for stdin, or directories: in these, "
+        "every .txt, .md, .html, .py, ... is one document.",
+        show_default=False,
+    ),
+]
+TextField = Annotated[str, typer.Option(help="Field or column of the text.")]
+IdField = Annotated[
+    str | None,
+    typer.Option(
+        help="Field or column of the id [default: id where there is one, else the row number].", show_default=False
+    ),
+]
+InputFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="What named files and stdin hold (jsonl, csv.gz, ...) [default: by suffix; jsonl for stdin].",
+        show_default=False,
+    ),
+]
+OnError = Annotated[
+    str,
+    typer.Option(metavar="fail|skip", help="At a bad record: stop, or count it and go on."),
+]
+ErrorsOut = Annotated[
+    Path | None,
+    typer.Option(help="Table of the bad records that were skipped.", show_default=False),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace outputs that exist.")]
+TableOut = Annotated[
+    str,
+    typer.Option("--output", "-o", help="Where to: .jsonl, .csv, .tsv or .parquet; - is stdout."),
+]
+To = Annotated[
+    str | None,
+    typer.Option(help="Format of the output [default: by suffix; jsonl on stdout].", show_default=False),
+]
+Features = Annotated[str, typer.Option(help="words:N or chars:N, the shingles of a text.")]
+Bits = Annotated[int, typer.Option(metavar="64|128", help="Width of a fingerprint.")]
+Weights = Annotated[
+    str,
+    typer.Option(metavar="binary|count|log", help="What a repeated feature counts."),
+]
+Hash = Annotated[str, typer.Option(metavar="murmur3|md5", help="Hash of a feature.")]
+Seed = Annotated[int, typer.Option(help="Seed of the hash.")]
+Backend = Annotated[str, typer.Option(help="auto, or one that `gpusim info` lists.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Threads [default: as many as help]. Never changes a result.", show_default=False),
+]
+MaxDistance = Annotated[
+    str,
+    typer.Option(metavar="BITS", help="Near-duplicates differ in at most so many bits."),
+]
+MinFeatures = Annotated[
+    int,
+    typer.Option(help="Leave documents with fewer distinct features out of comparison."),
+]
+Keep = Annotated[
+    str,
+    typer.Option(metavar="first|last|longest", help="Which document of a group is kept."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary on stderr.")]
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Wrong settings are wrong usage: exit code 2."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def settings(kind: type[Options], given: dict[str, Any]) -> Options:
+    """Settings of ``kind`` from a command's parameters of the same names, checked."""
+    from gpusim.features import parse_features
+    from gpusim.io import parse_format
+
+    values = {name: value for name, value in given.items() if name in kind.__dataclass_fields__}
+    with usage_errors():
+        values["features"] = parse_features(values["features"])
+        if values.get("format"):
+            parse_format(values["format"])
+        if "max_distance" in values:
+            text = values["max_distance"].strip()
+            values["max_distance"] = int(text) if text.isdecimal() else text
+        options = kind(**values)
+        options.hasher()
+    return options
+
+
+def table(to: str | None) -> Format | None:
+    """The format that ``--to`` names."""
+    from gpusim.io import parse_format
+
+    with usage_errors():
+        return parse_format(to) if to else None
