@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gpusim.hamming import check_max_distance
 from gpusim.io import Corpus, Format, Outputs, Target, check_targets, open_table, plan_targets, table_format
 from gpusim.io.formats import printable
 from gpusim.scan import (
@@ -56,7 +57,7 @@ class DedupOptions(CorpusOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("keep", self.keep, KEEP)
-        check_distance(self.max_distance, self.bits)
+        check_max_distance(self.max_distance, self.bits)
 
 
 @dataclass(frozen=True)
@@ -262,18 +263,3 @@ def write_groups(
                 pa.array(distance),
             )
     return len(order)
-
-
-def check_distance(max_distance: Any, bits: int) -> None:
-    """Refuse a radius that is not a whole number of bits.
-
-    Raises:
-        ValueError: it is none, or out of range; the message tells what bits mean in terms of similarity.
-    """
-    if isinstance(max_distance, bool) or not isinstance(max_distance, int) or not 0 <= max_distance <= bits:
-        raise ValueError(
-            f"max_distance: expected a whole number of bits from 0 to {bits}, got {max_distance!r}. It is the "
-            f"number of bits in which two fingerprints may differ, no similarity: documents whose features have "
-            f"cosine c differ in about {bits} * arccos(c) / pi bits, and two equally large feature sets of "
-            f"Jaccard similarity J have c = 2J / (1 + J)"
-        )

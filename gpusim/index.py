@@ -93,7 +93,7 @@ class Index:
         self.bits = bits
         self.max_distance = check_max_distance(max_distance, bits)
         self.hasher = hasher
-        self._backend = resolve(backend)
+        self.backend = resolve(backend)
         self._rows: U64 = np.empty((0, bits // 64), np.uint64)  # capacity; the first _size are in use
         self._ids: NDArray[Any] | None = None  # likewise; None while nothing was added
         self._alive = np.empty(0, bool)
@@ -195,7 +195,7 @@ class Index:
         if k == 0:
             return Matches(np.empty(0, np.int64), self._names(rows[:0]), np.empty(0, np.uint8))
         base = self._rows[: self._size]
-        near = nearest(fps, base if len(rows) == len(base) else base[rows], k, backend=self._backend)
+        near = nearest(fps, base if len(rows) == len(base) else base[rows], k, backend=self.backend)
         return Matches(np.repeat(np.arange(len(fps)), k), self._names(rows[near.index.ravel()]), near.distance.ravel())
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -236,7 +236,7 @@ class Index:
         return index
 
     def _check(self, fps: Any, name: str) -> U64:
-        checked: U64 = self._backend.to_numpy(as_fingerprints(fps, name))
+        checked: U64 = self.backend.to_numpy(as_fingerprints(fps, name))
         if checked.shape[1] != self.bits // 64:
             raise ValueError(f"{name}: expected fingerprints of {self.bits} bits, got {64 * checked.shape[1]}")
         return checked
@@ -292,7 +292,7 @@ class Index:
         """The same for rows ``start`` to ``stop``, comparing with each."""
         if start == stop or len(fps) == 0:
             return _nothing()
-        device = self._backend
+        device = self.backend
         chunks = device.pairs_within(device.asarray(fps), device.asarray(self._rows[start:stop]), distance)
         found = [_nothing(), *(tuple(map(device.to_numpy, chunk)) for chunk in chunks)]
         query, row, bits = (np.concatenate(parts) for parts in zip(*found, strict=True))

@@ -1,4 +1,4 @@
-"""Jobs over files beside :func:`gpusim.dedup.dedup`: fingerprints, pairs, groups and matrices."""
+"""Jobs over files beside :func:`gpusim.dedup.dedup`: fingerprints, pairs, groups, matrices, searches."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from gpusim.dedup import DedupOptions, choose_keepers, find_groups, write_groups
-from gpusim.errors import OutputError
+from gpusim.errors import InputError, OutputError
+from gpusim.hamming import check_max_distance
 from gpusim.hexform import to_hex
 from gpusim.io import Corpus, ErrorLog, Format, Outputs, check_targets, open_table, table_format
 from gpusim.io.formats import printable
-from gpusim.io.ids import plain_texts
+from gpusim.io.ids import JsonText, json_texts, plain_texts
 from gpusim.scan import (
     CorpusOptions,
     Documents,
@@ -46,6 +47,7 @@ class JobSummary:
         short: documents with fewer features than ``min_features``, left out of comparisons.
         bad_records: records that could not be read and were skipped.
         invalid_utf8: invalid UTF-8 sequences read as U+FFFD.
+        seen: of a search, documents that something was found for.
         seconds: wall-clock time.
         backend: where it was computed.
         output: where it was written.
@@ -58,6 +60,7 @@ class JobSummary:
     short: int = 0
     bad_records: int = 0
     invalid_utf8: int = 0
+    seen: int = 0
     seconds: float = 0.0
     backend: str = ""
     output: str = ""
@@ -239,6 +242,92 @@ def matrix(
         job.summary.rows = len(documents)
         (_write_npy if suffix == ".npy" else _write_csv)(job, documents)
     return job.summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(CorpusOptions):
+    """Settings of :func:`search`.
+
+    Attributes:
+        index: directory of the index.
+        add: store the documents afterwards; makes the index where there is none.
+        max_distance: bits, inclusive; None takes the index's own, or 3 for a new one.
+    """
+
+    index: StrPath
+    add: bool = False
+    max_distance: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_distance is not None:
+            check_max_distance(self.max_distance, self.bits)
+
+
+def search(
+    inputs: Sequence[StrPath],
+    output: StrPath,
+    *,
+    options: SearchOptions,
+    to: Format | None = None,
+    progress: ProgressCallback | None = None,
+) -> JobSummary:
+    """Look every document up in an index: ``id``, ``match`` (the id of a stored near-duplicate), ``distance`` in bits.
+
+    With ``add`` a document is also compared with those before it in this run, and all are stored in the end. Rows are
+    in input order, then by distance, then by age of the stored document. With several inputs there is a column ``file``
+    too. For arguments see :func:`fingerprint`.
+    """
+    from gpusim.index import Index
+
+    with _job(inputs, output, options) as job:
+        if not Path(options.index).exists():
+            if not options.add:
+                raise InputError(f"{options.index}: no index there; --add makes one")
+            distance = 3 if options.max_distance is None else options.max_distance
+            index = Index(options.bits, distance, hasher=job.hasher, backend=job.hasher.backend)
+        else:
+            index = Index.load(options.index, hasher=job.hasher, backend=job.hasher.backend)
+        if options.max_distance is not None and options.max_distance > index.max_distance:
+            raise InputError(f"{options.index}: the index was made for distances up to {index.max_distance}")
+        sources = job.corpus.inputs.sources
+        columns = ["id", *(["file"] if len(sources) > 1 else []), "match", "distance"]
+        with open_table(job.outputs, job.path, table_format(job.path, to), columns) as table:
+            for number, batch, found in analyze_batches(job.corpus, job.hasher, options, job.errors, progress):
+                compared = np.flatnonzero(found.n_features >= options.min_features)
+                query, match, distance = _look_up(
+                    index, found.fingerprints[compared], batch.ids.take(compared), options
+                )
+                names = [pa.repeat(sources[number].name, len(query))] if len(sources) > 1 else []
+                table.write(batch.ids.take(compared[query]), *names, JsonText.array(match), pa.array(distance))
+                job.summary.documents += len(batch)
+                job.summary.rows += len(query)
+                job.summary.seen += len(np.unique(query))
+                job.summary.without_features += int(np.count_nonzero(found.n_features == 0))
+                job.summary.short += int(np.count_nonzero(found.n_features < options.min_features))
+                job.summary.invalid_utf8 += int(found.n_invalid.sum()) + batch.replaced
+        job.summary.short -= job.summary.without_features
+        if options.add:
+            index.save(options.index)
+    return job.summary
+
+
+def _look_up(index: Any, fingerprints: Any, ids: Any, options: SearchOptions) -> tuple[Any, list[str], Any]:
+    """Rows of the queries, ids (JSON text) of what is stored near them, distances; then stores them if wanted."""
+    from gpusim.join import near_duplicates
+
+    found = index.query(fingerprints, options.max_distance)
+    query, match, distance = found.query, found.id.tolist(), found.distance
+    if options.add:
+        names = [text or "null" for text in json_texts(ids)]
+        radius = index.max_distance if options.max_distance is None else options.max_distance
+        before = near_duplicates(fingerprints, max_distance=radius, backend=index.backend)
+        query = np.concatenate((query, before.right))
+        distance = np.concatenate((distance, before.distance))
+        match += [names[i] for i in before.left.tolist()]
+        index.add(fingerprints, names)
+    order = np.lexsort((distance, query))  # stable: stored documents come before those of this run
+    return query[order], [match[i] for i in order.tolist()], distance[order]
 
 
 def _write_npy(job: _Job, documents: Documents) -> None:

@@ -247,6 +247,48 @@ def matrix(
 
 
 @app.command()
+def search(
+    inputs: o.Inputs,
+    index: Annotated[Path, typer.Option(help="Directory of the index.", show_default=False)],
+    add: Annotated[bool, typer.Option("--add", help="Store the documents afterwards; makes a new index.")] = False,
+    output: o.TableOut = "-",
+    to: o.To = None,
+    text_field: o.TextField = "text",
+    id_field: o.IdField = None,
+    format: o.InputFormat = None,
+    on_error: o.OnError = "fail",
+    errors_out: o.ErrorsOut = None,
+    overwrite: o.Overwrite = False,
+    features: o.Features = "words:3",
+    bits: o.Bits = 64,
+    weights: o.Weights = "binary",
+    hash: o.Hash = "murmur3",
+    seed: o.Seed = 0,
+    max_distance: Annotated[
+        str | None,
+        typer.Option(metavar="BITS", help="[default: the index's own; 3 for a new one]", show_default=False),
+    ] = None,
+    min_features: o.MinFeatures = 1,
+    backend: o.Backend = "auto",
+    workers: o.Workers = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Look documents up in an index: which were seen before?
+
+    A row for every stored near-duplicate. With --add, documents are compared with earlier ones of this run as well.
+    """
+    given = locals()
+    with failures():
+        from gpusim import jobs
+
+        settings = o.settings(jobs.SearchOptions, given)
+        with progress(quiet) as show:
+            summary = jobs.search(inputs, output, options=settings, to=o.table(to), progress=show)
+        if not quiet:
+            show_job(summary)
+
+
+@app.command()
 def explain(
     texts: Annotated[list[str], typer.Argument(metavar="TEXT...", show_default=False)],
     features: o.Features = "words:3",
@@ -296,3 +338,33 @@ def info(as_json: o.AsJson = False) -> None:
             print(f"{name:<10}{version}")
         for status in backends:
             print(f"{status.name:<10}{'ready' if status.available else 'not here'}: {status.reason}")
+
+
+@app.command()
+def selftest(
+    backend: Annotated[
+        str | None, typer.Option(help="Only this one [default: all that run here].", show_default=False)
+    ] = None,
+) -> None:
+    """Check every backend on this machine.
+
+    Their results are compared with plain Python, mmh3, hashlib and committed values.
+    """
+    with failures():
+        import gpusim
+        from gpusim.backends import resolve
+        from gpusim.selftest import selftest as run_checks
+
+        with o.usage_errors():
+            chosen = [backend] if backend else [status.name for status in gpusim.backends() if status.available]
+            devices = [resolve(name) for name in chosen]
+        reasons = {status.name: status.reason for status in gpusim.backends()}
+        failed = 0
+        for device in devices:
+            print(f"{device.name}: {reasons[device.name]}")
+            for check in run_checks(device):
+                failed += not check.passed
+                verdict = "ok" if check.passed else f"FAILED: {check.detail}"
+                print(f"  {check.name:<40}{check.seconds:>8.2f} s  {verdict}")
+        if failed:
+            raise typer.Exit(1)

@@ -105,7 +105,7 @@ def settings(kind: type[Options], given: dict[str, Any]) -> Options:
         values["features"] = parse_features(values["features"])
         if values.get("format"):
             parse_format(values["format"])
-        if "max_distance" in values:
+        if values.get("max_distance") is not None:
             text = values["max_distance"].strip()
             values["max_distance"] = int(text) if text.isdecimal() else text
         options = kind(**values)

@@ -118,6 +118,7 @@ def show_job(summary: JobSummary) -> None:
     """The summary of the other jobs on stderr, one line."""
     s = summary
     extras: list[tuple[int, str]] = [
+        (s.seen, "seen before"),
         (s.without_features, "without features"),
         (s.short, "too short"),
         (s.bad_records, "bad records skipped"),
