@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import index as as_index
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpusim.backends import Backend
 from gpusim.backends.numpy_components import flatten, union
-from gpusim.hamming import check_max_distance, two_sides
+from gpusim.hamming import check_max_distance, two_sides, whole_number
 from gpusim.join import make_plan
 from gpusim.pairs import Pairs, collapse
 
@@ -29,12 +28,13 @@ def group(pairs: Pairs, n: int) -> NDArray[np.int64]:
         ``(n,)`` int64: the smallest row of each document's group; its own row for a document in no pair.
 
     Raises:
+        TypeError: ``n`` is not a whole number.
         ValueError: a row outside 0 to ``n - 1``.
     """
-    n = as_index(n)
+    n = whole_number(n, "n")
     left, right = np.asarray(pairs.left, np.int64), np.asarray(pairs.right, np.int64)
     for name, rows in (("left", left), ("right", right)):
-        if len(rows) and not (0 <= rows.min() and rows.max() < n):
+        if len(rows) and not (rows.min() >= 0 and rows.max() < n):
             wrong = rows[(rows < 0) | (rows >= n)][0]
             raise ValueError(f"pairs.{name}: expected rows 0 to {n - 1}, n being {n}, got {wrong}")
     labels = np.arange(n)
@@ -65,7 +65,7 @@ def group_fingerprints(fps: Any, max_distance: int = 3, *, backend: str | Backen
     max_distance = check_max_distance(max_distance, 64 * x.shape[1])
     side = collapse(x, device)
     plan = make_plan(side, None, max_distance, device)
-    labels = device.asarray(np.arange(len(side.start)))
+    labels = device.asarray(np.arange(len(side.starts)))
     if plan.method == "brute force":
         device.connect(side.distinct, None, max_distance, labels)
     for table in plan.tables:
@@ -73,7 +73,7 @@ def group_fingerprints(fps: Any, max_distance: int = 3, *, backend: str | Backen
 
     component = device.to_numpy(labels)
     smallest = np.full(len(component), len(side.order))
-    np.minimum.at(smallest, component, side.order[side.start])  # rows of one fingerprint are in ascending order
+    np.minimum.at(smallest, component, side.order[side.starts])  # rows of one fingerprint are in ascending order
     groups = np.empty(len(side.order), np.int64)
-    groups[side.order] = np.repeat(smallest[component], side.count)
+    groups[side.order] = np.repeat(smallest[component], side.counts)
     return groups

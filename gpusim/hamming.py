@@ -22,7 +22,7 @@ class Neighbors(NamedTuple):
         distance: ``(q, k)`` uint8 Hamming distances in bits, ascending; ties by lower row.
     """
 
-    index: NDArray[np.int64]
+    index: NDArray[np.int64]  # type: ignore[assignment]  # hides tuple.index
     distance: NDArray[np.uint8]
 
 
@@ -103,7 +103,7 @@ def nearest(queries: Any, base: Any, k: int = 10, *, backend: str | Backend = "a
         TypeError: arguments that are not uint64 arrays, or a ``k`` that is not a whole number.
         ValueError: shapes, widths or a ``k`` that do not fit.
     """
-    k = _whole_number(k, "k")
+    k = whole_number(k, "k")
     left, right, device = _two_sides(queries, base, backend, names=("queries", "base"))
     if not 1 <= k <= len(right):
         raise ValueError(f"k: expected 1 to {len(right)}, the number of fingerprints in base, got {k}")
@@ -152,18 +152,23 @@ def check_max_distance(value: Any, bits: int) -> int:
         ValueError: out of range.
     """
     try:
-        distance = _whole_number(value, "max_distance")
-    except TypeError as error:
+        distance = whole_number(value, "max_distance")
+    except TypeError:
+        cosine, jaccard = 0.9, 0.7
         raise TypeError(
-            f"{error} of differing bits, 0 to {bits}. A similarity is not a distance: d of {bits} bits estimates "
-            f"a cosine similarity of cos(pi * d / {bits}), so that cosine 0.9 is about d = "
-            f"{round(math.acos(0.9) / math.pi * bits)}. For two sets of n features each with Jaccard similarity J "
-            f"the cosine is 2J / (1 + J), so that J = 0.7 is about d = "
-            f"{round(math.acos(1.4 / 1.7) / math.pi * bits)}"
+            f"max_distance: expected a whole number of differing bits, 0 to {bits}, got {value!r}. A similarity is "
+            f"not a distance: d differing bits of {bits} stand for a cosine similarity of cos(pi * d / {bits}), so "
+            f"that cosine {cosine} is about d = {_bits_apart(cosine, bits)}; two sets of equal size with Jaccard "
+            f"similarity J have the cosine 2J / (1 + J), so that J = {jaccard} is about "
+            f"d = {_bits_apart(2 * jaccard / (1 + jaccard), bits)}"
         ) from None
     if not 0 <= distance <= bits:
         raise ValueError(f"max_distance: expected 0 to {bits} differing bits, got {distance}")
     return distance
+
+
+def _bits_apart(cosine: float, bits: int) -> int:
+    return round(math.acos(cosine) / math.pi * bits)
 
 
 def two_sides(a: Any, b: Any, backend: str | Backend, names: tuple[str, str] = ("a", "b")) -> tuple[Any, Any, Backend]:
@@ -184,7 +189,12 @@ def _two_sides(a: Any, b: Any, backend: str | Backend, names: tuple[str, str] = 
     return left, left if right is None else right, device
 
 
-def _whole_number(value: Any, name: str) -> int:
+def whole_number(value: Any, name: str) -> int:
+    """``value`` as an int.
+
+    Raises:
+        TypeError: it is none, or a bool.
+    """
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name}: expected a whole number, got {value!r}")
     try:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from gpusim.backends import Backend
 from gpusim.backends.base import BlockTable, JoinCosts
 from gpusim.errors import GpusimError
-from gpusim.hamming import check_max_distance, two_sides
+from gpusim.hamming import check_max_distance, two_sides, whole_number
 from gpusim.pairs import (
     Collapsed,
     Pairs,
@@ -37,8 +37,9 @@ from gpusim.pairs import (
 __all__ = ["JoinPlan", "Pairs", "explain_plan", "iter_near_duplicates", "near_duplicates"]
 
 _BYTES_PER_PAIR = 48  # as found, as a sort key, and as the result
-_SAMPLE = 2048
-_SAMPLED_TABLES = 24
+_EXPANDED = 1 << 18  # pairs of rows written out at a time
+_SAMPLE = 2048  # fingerprints of each side whose keys are looked at, ...
+_SAMPLED_TABLES = 24  # ... in so many tables of a plan
 _MOST_TABLES = 2000
 _LONG_RUN = 256  # expected neighbours under one key from which a backend compares in dense tiles
 
@@ -114,7 +115,7 @@ def near_duplicates(
         chunks.append(found)
         total += number_of_pairs(found, join.left, join.right)
         _check_memory(total, memory)
-    return sort_pairs(join.expanded(iter(chunks), 1 << 20), total, max(join.plan.rows))
+    return sort_pairs(join.expanded(iter(chunks), _EXPANDED), total, max(join.plan.rows))
 
 
 def iter_near_duplicates(
@@ -140,10 +141,11 @@ def iter_near_duplicates(
         order of the plan's tables.
 
     Raises:
-        TypeError: as :func:`near_duplicates`; at the call, not at the first piece.
-        ValueError: as there, or a ``chunk`` below 1.
+        TypeError: as :func:`near_duplicates`, and at the call, not at the first piece; a ``chunk`` that is not a
+            whole number.
+        ValueError: as there; a ``chunk`` below 1.
     """
-    if chunk < 1:
+    if whole_number(chunk, "chunk") < 1:
         raise ValueError(f"chunk: expected at least 1 pair, got {chunk}")
     join = _Join.prepare(a, b, max_distance, backend)
     rows = max(join.plan.rows)
@@ -201,7 +203,7 @@ def make_plan(left: Collapsed, right: Collapsed | None, max_distance: int, devic
     """Choose the cheaper of brute force and block tables, by the backend's costs and a sample of the keys."""
     sides = (left,) if right is None else (left, right)
     rows = tuple(len(side.order) for side in sides)
-    distinct = tuple(len(side.start) for side in sides)
+    distinct = tuple(len(side.starts) for side in sides)
     words = left.distinct.shape[1]
     bits = 64 * words
     pairs = distinct[0] * (distinct[0] - 1) // 2 if right is None else distinct[0] * distinct[1]
@@ -211,12 +213,13 @@ def make_plan(left: Collapsed, right: Collapsed | None, max_distance: int, devic
 
     costs = device.join_costs
     brute = pairs * costs.pair * words
-    samples = [device.to_numpy(side.distinct[:_SAMPLE]) for side in sides]  # in order of hash, that is, at random
-    best = (brute, 0, (), float(pairs))
+    samples = [device.to_numpy(_spread(side.distinct)) for side in sides]
+    best: tuple[float, int, tuple[int, ...], float] = (brute, 0, (), float(pairs))
     tried: list[str] = []
     for blocks in range(max_distance + 1, min(max_distance + 5, bits + 1)):
         number = comb(blocks, max_distance)
-        least = number * (costs.table + sum(distinct) * costs.row)
+        width = bits * (blocks - max_distance) // blocks
+        least = number * (costs.table + sum(distinct) * (costs.row if width <= 16 else costs.long_row))
         if number > _MOST_TABLES or least >= best[0]:
             tried.append(f"{blocks} blocks at least {least / 1e9:.2g} s")
             continue
@@ -248,16 +251,22 @@ def _cost(
 ) -> tuple[float, float]:
     """Expected nanoseconds and comparisons of a plan."""
     some = keys[:: -(-len(keys) // _SAMPLED_TABLES)]
+    candidate = costs.candidate if len(distinct) == 1 else costs.cross
     time = comparisons = 0.0
     for key in some:
         width = key.bit_count()
         share = max(2.0**-width, _collisions(samples, key))
-        compare = costs.pair if share * max(distinct) > _LONG_RUN else costs.candidate
-        sort = costs.row * (1 if width <= 16 else 2)
-        time += costs.table + sum(distinct) * sort + share * pairs * compare * words
+        compare = costs.pair if share * max(distinct) > _LONG_RUN else candidate
+        row = costs.row if width <= 16 else costs.long_row
+        time += costs.table + sum(distinct) * row + share * pairs * compare * words
         comparisons += share * pairs
     scale = len(keys) / len(some)
     return time * scale, comparisons * scale
+
+
+def _spread(distinct: Any) -> Any:
+    """At most ``_SAMPLE`` rows from all over the array."""
+    return distinct[:: max(1, len(distinct) // _SAMPLE)][:_SAMPLE]
 
 
 def _collisions(samples: list[NDArray[np.uint64]], key: int) -> float:

@@ -50,14 +50,14 @@ class Collapsed(NamedTuple):
     Attributes:
         distinct: ``(g, w)`` uint64 on the backend: each fingerprint once.
         order: ``(n,)`` rows, those of one fingerprint side by side and ascending.
-        start: ``(g,)`` where the rows of each fingerprint begin in ``order``.
-        count: ``(g,)`` how many they are.
+        starts: ``(g,)`` where the rows of each fingerprint begin in ``order``.
+        counts: ``(g,)`` how many they are.
     """
 
     distinct: Any
     order: Rows
-    start: Rows
-    count: Rows
+    starts: Rows
+    counts: Rows
 
 
 def collapse(fingerprints: Any, device: Backend) -> Collapsed:
@@ -71,10 +71,10 @@ def collapse(fingerprints: Any, device: Backend) -> Collapsed:
 
 def equal_pairs(side: Collapsed, most: int) -> Iterator[Pairs]:
     """The pairs of rows with the same fingerprint, ``left < right``, at most ``most`` at a time."""
-    repeated = np.flatnonzero(side.count > 1)
-    stop = np.repeat((side.start + side.count)[repeated], side.count[repeated])
+    repeated = np.flatnonzero(side.counts > 1)
+    stop = np.repeat((side.starts + side.counts)[repeated], side.counts[repeated])
     # Where in `order` the rows of repeated fingerprints are; each pairs with those after it of its fingerprint.
-    at = np.arange(len(stop)) + np.repeat(side.start[repeated] - _before(side.count[repeated]), side.count[repeated])
+    at = np.arange(len(stop)) + np.repeat(side.starts[repeated] - _before(side.counts[repeated]), side.counts[repeated])
     for i, j, _ in _rectangles(at, np.ones_like(at), at + 1, stop - at - 1, most):
         yield Pairs(side.order[i], side.order[j], np.zeros(len(i), np.uint8))
 
@@ -83,7 +83,7 @@ def expand(found: Pairs, left: Collapsed, right: Collapsed | None, most: int) ->
     """Rows for the pairs of distinct fingerprints ``found``, at most ``most`` at a time (``right`` None: self-join)."""
     other = left if right is None else right
     a, b = found.left, found.right
-    for i, j, pair in _rectangles(left.start[a], left.count[a], other.start[b], other.count[b], most):
+    for i, j, pair in _rectangles(left.starts[a], left.counts[a], other.starts[b], other.counts[b], most):
         i, j = left.order[i], other.order[j]
         if right is None:
             i, j = np.minimum(i, j), np.maximum(i, j)
@@ -92,18 +92,18 @@ def expand(found: Pairs, left: Collapsed, right: Collapsed | None, most: int) ->
 
 def number_of_equal_pairs(side: Collapsed) -> int:
     """How many pairs of rows hold the same fingerprint."""
-    return int((side.count * (side.count - 1) // 2).sum())
+    return int((side.counts * (side.counts - 1) // 2).sum())
 
 
 def number_of_pairs(found: Pairs, left: Collapsed, right: Collapsed | None) -> int:
     """How many pairs of rows the pairs of distinct fingerprints stand for."""
-    return int((left.count[found.left] * (left if right is None else right).count[found.right]).sum())
+    return int((left.counts[found.left] * (left if right is None else right).counts[found.right]).sum())
 
 
 def sort_pairs(chunks: Iterator[Pairs], total: int, rows: int) -> Pairs:
     """All ``total`` pairs of the chunks by distance, then left, then right; ``rows`` bounds left and right."""
     width = max(1, (rows - 1).bit_length())
-    if 2 * width + 8 > 64:
+    if total and 2 * width + 8 > 64:
         parts = list(chunks)
         left, right, distance = (np.concatenate([getattr(p, n) for p in parts]) for n in ("left", "right", "distance"))
         order = np.lexsort((right, left, distance))

@@ -216,5 +216,5 @@ def test_different_widths_are_refused(backend: Backend) -> None:
     a, b = random_fingerprints(2, 1), random_fingerprints(2, 2)
     with pytest.raises(ValueError, match="a and b: expected fingerprints of one width, got 64 and 128 bits"):
         gpusim.hamming_matrix(a, b, backend=backend)
-    with pytest.raises(ValueError, match="queries and base: .* got 128 and 64 bits"):
+    with pytest.raises(ValueError, match=r"queries and base: .* got 128 and 64 bits"):
         gpusim.nearest(b, a, 1, backend=backend)

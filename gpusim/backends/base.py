@@ -118,14 +118,18 @@ class JoinCosts(NamedTuple):
 
     Attributes:
         pair: comparing two 64-bit fingerprints in a dense tile (twice that for 128 bits).
-        row: putting one fingerprint into one table (key, sort, runs) for each 16 bits of key, up to 32.
-        candidate: comparing a fingerprint with another in a short run of the same key.
+        row: putting one fingerprint into a table with a key of up to 16 bits: key, sort, runs.
+        long_row: the same for longer keys.
+        candidate: comparing two fingerprints of one array in a short run of equal keys.
+        cross: the same for two fingerprints of different arrays.
         table: starting a table, however small.
     """
 
     pair: float
     row: float
+    long_row: float
     candidate: float
+    cross: float
     table: float
 
 

@@ -16,8 +16,8 @@ def union(labels: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.
     """Join the components of ``left[i]`` and ``right[i]`` for every i, in place.
 
     Hooking and pointer jumping (Shiloach and Vishkin, "An O(log n) parallel connectivity algorithm", Journal of
-    Algorithms 3, 1982), where a root always hooks to the smallest root it meets, so that the root of a component is
-    its smallest row whatever the order of the edges.
+    Algorithms 3, 1982), where a root only ever hooks to a smaller one, so that in the end the root of a component
+    is its smallest row, whatever the order of the edges.
 
     Args:
         labels: ``(n,)`` parents, ``labels[i] <= i``. Rows may need :func:`flatten` afterwards.
@@ -31,7 +31,7 @@ def union(labels: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.
         if not apart.any():
             break
         lefts, rights = lefts[apart], rights[apart]
-        np.minimum.at(labels, np.maximum(lefts, rights), np.minimum(lefts, rights))
+        labels[np.maximum(lefts, rights)] = np.minimum(lefts, rights)
     # Shorter ways for the next call.
     labels[left] = _roots(labels, left)
     labels[right] = _roots(labels, right)
@@ -48,11 +48,13 @@ def flatten(labels: NDArray[np.int64]) -> None:
 
 def connect_all(words: Fingerprints, max_distance: int, labels: NDArray[np.int64]) -> None:
     """Join all rows of ``words`` ``(w, n)`` that lie within the distance of each other."""
-    connect_run(words, np.arange(words.shape[1]), max_distance, labels)
+    connect_run(words, np.arange(words.shape[1]), max_distance, labels, Tile())
     flatten(labels)
 
 
-def connect_run(words: Fingerprints, index: NDArray[np.int64], max_distance: int, labels: NDArray[np.int64]) -> None:
+def connect_run(
+    words: Fingerprints, index: NDArray[np.int64], max_distance: int, labels: NDArray[np.int64], tile: Tile
+) -> None:
     """Join the rows ``index`` that lie within the distance of each other, in place; flatten afterwards.
 
     Breadth-first search over a shrinking set of unvisited rows: a row that was reached is never compared with
@@ -63,10 +65,10 @@ def connect_run(words: Fingerprints, index: NDArray[np.int64], max_distance: int
         index: ``(m,)`` rows.
         max_distance: bits, inclusive.
         labels: ``(n,)`` as in :func:`union`.
+        tile: scratch.
     """
-    tile = Tile()
-    _, member_of, sizes = np.unique(_roots(labels, index), return_inverse=True, return_counts=True)
-    reached_class = np.zeros(len(sizes), bool)
+    classes, member_of = np.unique(_roots(labels, index), return_inverse=True)
+    reached_class = np.zeros(len(classes), bool)
     waiting = np.arange(len(index))  # unvisited rows, and their fingerprints
     waiting_words = words
     roots, hits = [], []
@@ -75,7 +77,7 @@ def connect_run(words: Fingerprints, index: NDArray[np.int64], max_distance: int
         # Several roots at once, as long as each is alone; those after the first that is not are put back.
         size = min(batch, _batch(len(waiting)))
         near = _near(waiting_words[:, :size], waiting_words, max_distance, tile)
-        company = (np.count_nonzero(near, axis=1) > 1) | (sizes[member_of[waiting[:size]]] > 1)
+        company = np.count_nonzero(near, axis=1) > 1
         if not company.any():
             waiting, waiting_words = waiting[size:], waiting_words[:, size:]
             batch = 2 * size
@@ -91,10 +93,8 @@ def connect_run(words: Fingerprints, index: NDArray[np.int64], max_distance: int
                 found = waiting[reached]
                 roots.append(np.full(len(found), root))
                 hits.append(found)
-                classes = member_of[found]
-                reached_class[classes] = True
+                reached_class[member_of[found]] = True
                 reached = reached_class[member_of[waiting]]  # with all that belong to them already
-                reached_class[classes] = False
                 frontier.append(waiting[reached])
                 waiting, waiting_words = waiting[~reached], waiting_words[:, ~reached]
             if not frontier or not len(waiting):
@@ -103,7 +103,7 @@ def connect_run(words: Fingerprints, index: NDArray[np.int64], max_distance: int
             size = _batch(len(waiting))
             if len(rows) > size:
                 frontier.append(rows[size:])
-            reached = _near(words[:, rows[:size]], waiting_words, max_distance, tile).any(axis=0)
+            reached = _near(words[:, rows[:size]], waiting_words, max_distance, tile).max(axis=0)
     if hits:
         union(labels, index[np.concatenate(roots)], index[np.concatenate(hits)])
 

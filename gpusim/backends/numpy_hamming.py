@@ -72,9 +72,7 @@ def tile_pairs(a: Fingerprints, b: Fingerprints | None, max_distance: int, tile:
     limit = np.uint8(max_distance)
     chunk: list[PairChunk] = []
     pairs = 0
-    for rows, columns in _tiles(a.shape[1], right.shape[1]):
-        if b is None and columns.stop <= rows.start + 1:
-            continue  # below the diagonal
+    for rows, columns in _tiles(a.shape[1], right.shape[1], above_diagonal=b is None):
         distances = tile.distances(a[:, rows], right[:, columns])
         if distances.min() > limit:
             continue
@@ -105,8 +103,7 @@ def nearest(queries: Fingerprints, base: Fingerprints, k: int) -> tuple[NDArray[
     index = np.empty((n_queries, k), np.int64)
     distance = np.empty((n_queries, k), np.uint8)
     segment = min(n, _SEGMENT)
-    step = max(1, min(_TILE_CELLS // min(segment, _TILE_COLUMNS), 4096))
-    step = min(step, n_queries)
+    step = max(1, min(n_queries, _TILE_CELLS // min(max(segment, _BLOCK), _TILE_COLUMNS)))
     # 255 is farther than any fingerprint: the padding of the last block never wins.
     scratch = np.full((step, -(-segment // _BLOCK) * _BLOCK), 255, np.uint8)
     for top in range(0, n_queries, step):
@@ -143,11 +140,12 @@ def _smallest(row: NDArray[np.uint8], minima: NDArray[np.uint8], k: int) -> NDAr
     return blocks[first // _BLOCK] * _BLOCK + first % _BLOCK
 
 
-def _tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
+def _tiles(rows: int, columns: int, *, above_diagonal: bool = False) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of tiles that cover the matrix, or at least what is above its diagonal."""
     if rows == 0 or columns == 0:
         return
     width = min(columns, _TILE_COLUMNS)
-    height = max(1, _TILE_CELLS // width)
+    height = _TILE_CELLS // width
     for top in range(0, rows, height):
-        for left in range(0, columns, width):
+        for left in range(top + 1 if above_diagonal else 0, columns, width):
             yield slice(top, min(top + height, rows)), slice(left, min(left + width, columns))

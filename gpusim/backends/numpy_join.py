@@ -16,22 +16,24 @@ from gpusim.backends.base import BlockTable, JoinCosts, PairChunk
 from gpusim.backends.numpy_hamming import Fingerprints, Tile, concatenate, tile_pairs, word_major
 
 #: Measured on one core of an AMD EPYC (Zen 4) at 100,000 to 4,000,000 fingerprints.
-COSTS = JoinCosts(pair=0.55, row=25.0, candidate=2.0, table=100_000.0)
+COSTS = JoinCosts(pair=0.7, row=20.0, long_row=32.0, candidate=1.6, cross=7.0, table=100_000.0)
 
+_KEY_BITS = 32  # longer keys are sorted by a hash of this many bits
 _LONG_RUN = 1 << 15  # a run with more pairs than this goes to dense tiles
-_SLICE = 1 << 15  # rows whose neighbours are compared at a time
+_STACKED = 1 << 11  # runs of one length with at least as many rows are compared together
+_SLICE = 1 << 16  # rows that are compared at a time, so that all of it stays in the cache
 _CANDIDATES = 1 << 17
 _CHUNK_PAIRS = 1 << 18
 _ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # one odd multiplier a word
 
 
-class Runs(NamedTuple):
+class _Runs(NamedTuple):
     """The rows that share their key with another row, those of one key side by side and in ascending order.
 
     In a join of two arrays a run holds rows of the first, then rows of the second.
     """
 
-    index: NDArray[np.int64]  #: ``(m,)`` rows; those of the second array follow the first array's
+    rows: NDArray[np.int64]  #: ``(m,)`` rows; those of the second array follow the first array's
     words: Fingerprints  #: ``(w, m)``
     start: NDArray[np.int64]  #: ``(r,)`` where each run begins
     split: NDArray[np.int64]  #: ``(r,)`` where its rows of the second array begin; its end in a self-join
@@ -42,7 +44,14 @@ class Runs(NamedTuple):
         """Whether every row meets those after it, or only rows of the second array."""
         return len(self.start) == 0 or bool(self.split[0] == self.stop[0])
 
-    def keep(self, chosen: NDArray[np.bool_]) -> Runs:
+    def pairs(self) -> NDArray[np.int64]:
+        """``(r,)`` how many pairs of rows each run holds."""
+        if self.of_one_array:
+            length = self.stop - self.start
+            return length * (length - 1) // 2
+        return (self.split - self.start) * (self.stop - self.split)
+
+    def keep(self, chosen: NDArray[np.bool_]) -> _Runs:
         """Some of the runs only."""
         if chosen.all():
             return self
@@ -50,7 +59,7 @@ class Runs(NamedTuple):
         rows = np.repeat(chosen, length)
         stop = length[chosen].cumsum()
         start = stop - length[chosen]
-        return Runs(self.index[rows], self.words[:, rows], start, start + (self.split - self.start)[chosen], stop)
+        return _Runs(self.rows[rows], self.words[:, rows], start, start + (self.split - self.start)[chosen], stop)
 
 
 def pairs_in_table(
@@ -58,23 +67,21 @@ def pairs_in_table(
 ) -> Iterator[PairChunk]:
     """See :meth:`gpusim.backends.base.Backend.pairs_in_table`."""
     words = word_major(a) if b is None else np.concatenate((word_major(a), word_major(b)), axis=1)
-    first_of_b = len(words[0]) if b is None else len(a)
-    runs = _find_runs(words, table.key, first_of_b)
-    must_differ = [_split_mask(mask, len(words)) for mask in table.earlier]
-    key = _split_mask(table.key, len(words)) if table.key.bit_count() > 32 else None
-    for left, right, distance in _compare(runs, max_distance):
-        differing = runs.words[:, left] ^ runs.words[:, right]
-        keep = np.ones(len(left), bool)
-        for mask in must_differ:
-            keep &= _any_bit(differing, mask)
-        if key is not None:
-            keep &= ~_any_bit(differing, key)
-        if not keep.any():
-            continue
-        right_rows = runs.index[right[keep]]
-        if b is not None:
-            right_rows -= first_of_b
-        yield PairChunk(runs.index[left[keep]], right_rows, distance[keep])
+    runs = _find_runs(words, table.key, None if b is None else len(a))
+    excluded = [_split_mask(mask, len(words)) for mask in table.earlier]
+    key = _split_mask(table.key, len(words)) if table.key.bit_count() > _KEY_BITS else None
+    long = runs.pairs() > _LONG_RUN
+    for part, compare in ((runs.keep(long), _long_runs), (runs.keep(~long), _short_runs)):
+        for left, right, distance in _in_chunks(compare(part, max_distance)):
+            differing = part.words[:, left] ^ part.words[:, right]
+            found = np.ones(len(left), bool)
+            for mask in excluded:
+                found &= _any_bit(differing, mask)
+            if key is not None:  # runs share a hash of the key, not the key
+                found &= ~_any_bit(differing, key)
+            if found.any():
+                left, right = part.rows[left[found]], part.rows[right[found]]
+                yield PairChunk(left, right if b is None else right - len(a), distance[found])
 
 
 def connect(a: Fingerprints, table: BlockTable | None, max_distance: int, labels: NDArray[np.int64]) -> None:
@@ -83,27 +90,28 @@ def connect(a: Fingerprints, table: BlockTable | None, max_distance: int, labels
     if table is None:
         numpy_components.connect_all(words, max_distance, labels)
         return
-    runs = _find_runs(words, table.key, len(a))
+    runs = _find_runs(words, table.key)
     if len(runs.start) == 0:
         return
-    label = labels[runs.index]
+    label = labels[runs.rows]
     runs = runs.keep(np.minimum.reduceat(label, runs.start) != np.maximum.reduceat(label, runs.start))
-    long = _pairs_of(runs) > _LONG_RUN
+    long = runs.pairs() > _LONG_RUN
+    tile = Tile()
     for start, stop in zip(runs.start[long].tolist(), runs.stop[long].tolist(), strict=True):
-        part = runs.index[start:stop]
-        numpy_components.connect_run(runs.words[:, start:stop], part, max_distance, labels)
+        part = runs.rows[start:stop]
+        numpy_components.connect_run(runs.words[:, start:stop], part, max_distance, labels, tile)
     short = runs.keep(~long)
-    label = labels[short.index]
-    for left, right, _ in _compare(short, max_distance):
+    label = labels[short.rows]
+    for left, right, _ in _in_chunks(_short_runs(short, max_distance)):
         apart = label[left] != label[right]
-        numpy_components.union(labels, short.index[left[apart]], short.index[right[apart]])
+        numpy_components.union(labels, short.rows[left[apart]], short.rows[right[apart]])
     numpy_components.flatten(labels)
 
 
 def group_equal(a: Fingerprints) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """See :meth:`gpusim.backends.base.Backend.group_equal`."""
     words, n = word_major(a), len(a)
-    order, hashes = _radix_sort(_hash(words, (1 << 64 * len(words)) - 1), 32)
+    order, hashes = _radix_sort(_hash(words, (1 << 64 * len(words)) - 1), _KEY_BITS)
     new = np.ones(n, bool)
     if n < 2:
         return order, new
@@ -124,113 +132,101 @@ def group_equal(a: Fingerprints) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return order, new
 
 
-def _find_runs(words: Fingerprints, mask: int, first_of_b: int) -> Runs:
+def _find_runs(words: Fingerprints, mask: int, first_of_b: int | None = None) -> _Runs:
     bits = mask.bit_count()
-    key = _hash(words, mask) if bits > 32 else _extract(words, mask)
-    order, key = _radix_sort(key, min(bits, 32))
+    key = _hash(words, mask) if bits > _KEY_BITS else _extract(words, mask)
+    order, key = _radix_sort(key, min(bits, _KEY_BITS))
     same = np.zeros(len(key) + 1, bool)  # same[i]: row i continues the run of row i - 1
     np.equal(key[1:], key[:-1], out=same[1:-1])
     at = np.flatnonzero(same[1:] | same[:-1])
     index = order[at]
     start = np.flatnonzero(~same[at])
     stop = np.append(start[1:], len(at))[: len(start)]
-    split = stop
-    if first_of_b < words.shape[1] and len(start):
-        split = start + np.add.reduceat(index < first_of_b, start, dtype=np.int64)
-    runs = Runs(index, np.take(words, index, axis=1), start, split, stop)
-    return runs if first_of_b == words.shape[1] else runs.keep((split > start) & (split < stop))
+    found = np.take(words, index, axis=1)
+    if first_of_b is None or len(start) == 0:
+        return _Runs(index, found, start, stop, stop)
+    split = start + np.add.reduceat(index < first_of_b, start, dtype=np.int64)
+    return _Runs(index, found, start, split, stop).keep((split > start) & (split < stop))
 
 
-def _pairs_of(runs: Runs) -> NDArray[np.int64]:
-    """How many pairs each run holds."""
-    length = runs.stop - runs.start
-    if runs.of_one_array:
-        return length * (length - 1) // 2
-    return (runs.split - runs.start) * (runs.stop - runs.split)
-
-
-def _compare(runs: Runs, max_distance: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]]:
-    """Pairs of positions in ``runs.index`` whose fingerprints lie within the distance, in bounded chunks."""
-    chunk: list[PairChunk] = []
-    pairs = 0
-    for found in _candidates(runs, max_distance):
-        chunk.append(found)
-        pairs += len(found.left)
-        if pairs >= _CHUNK_PAIRS:
-            yield concatenate(chunk)
-            chunk, pairs = [], 0
-    if pairs:
-        yield concatenate(chunk)
-
-
-def _candidates(runs: Runs, max_distance: int) -> Iterator[PairChunk]:
-    long = _pairs_of(runs) > _LONG_RUN
-    if long.any():
-        yield from _long_runs(runs, long, max_distance)
-    # Row i of a short run meets the `count` rows from `first` on.
-    position = np.arange(len(runs.index))
-    length = runs.stop - runs.start
-    first = position + 1 if runs.of_one_array else np.repeat(runs.split, length)
-    count = np.repeat(runs.stop, length) - first
-    count[np.repeat(long, length) | (position >= first)] = 0
-    for top in range(0, len(position), _SLICE):
-        rows = slice(top, min(top + _SLICE, len(position)))
-        done = 0
-        if runs.of_one_array:
-            # Neighbours k apart, without lists of indices, while a quarter of the rows have one so far on.
-            counts = count[rows]
-            more = len(counts) - np.bincount(counts).cumsum()  # [k]: rows that meet more than k
-            done = int(np.count_nonzero(4 * more > len(counts)))
-            yield from _neighbours(runs.words, rows, counts, done, max_distance)
-        yield from _listed(runs.words, rows, first, count, done, max_distance)
-
-
-def _long_runs(runs: Runs, long: NDArray[np.bool_], max_distance: int) -> Iterator[PairChunk]:
+def _long_runs(runs: _Runs, max_distance: int) -> Iterator[PairChunk]:
+    """Pairs of positions within the distance, by dense tiles over each run."""
     tile = Tile()
-    for start, split, stop in zip(*(x[long].tolist() for x in (runs.start, runs.split, runs.stop)), strict=True):
+    for start, split, stop in zip(runs.start.tolist(), runs.split.tolist(), runs.stop.tolist(), strict=True):
         left, right = runs.words[:, start:split], runs.words[:, split:stop]
         first = start if runs.of_one_array else split
         for found in tile_pairs(left, None if runs.of_one_array else right, max_distance, tile):
             yield PairChunk(found.left + start, found.right + first, found.distance)
 
 
-def _neighbours(
-    words: Fingerprints, rows: slice, counts: NDArray[np.int64], furthest: int, max_distance: int
-) -> Iterator[PairChunk]:
-    """Each of the rows with those 1 to ``furthest`` further on, as far as it meets them."""
-    for k in range(1, furthest + 1):
-        stop = min(rows.stop, words.shape[1] - k)
-        distance = _distance(words, slice(rows.start, stop), slice(rows.start + k, stop + k))
-        near = np.flatnonzero(distance <= max_distance)
-        near = near[counts[near] >= k]
-        if len(near):
-            yield PairChunk(near + rows.start, near + (rows.start + k), distance[near])
+def _short_runs(runs: _Runs, max_distance: int) -> Iterator[PairChunk]:
+    """Pairs of positions within the distance, in runs that are not worth a tile of their own."""
+    if not runs.of_one_array:
+        yield from _listed(runs, np.arange(len(runs.start)), max_distance)
+        return
+    length = runs.stop - runs.start
+    by_length = np.argsort(length, kind="stable")
+    rare = []
+    for chosen in np.split(by_length, np.bincount(length).cumsum()[:-1]):
+        if len(chosen) and len(chosen) * int(length[chosen[0]]) >= _STACKED:
+            yield from _stacked(runs, chosen, int(length[chosen[0]]), max_distance)
+        else:
+            rare.append(chosen)
+    yield from _listed(runs, np.sort(np.concatenate(rare)), max_distance)
 
 
-def _listed(
-    words: Fingerprints,
-    rows: slice,
-    first: NDArray[np.int64],
-    count: NDArray[np.int64],
-    done: int,
-    max_distance: int,
-) -> Iterator[PairChunk]:
-    """Each of the rows with those it meets, all but the first ``done`` of them."""
-    left = np.flatnonzero(count[rows] > done) + rows.start
-    remaining = count[left] - done
-    total = remaining.cumsum()
-    top = 0
-    while top < len(left):
-        before = total[top - 1] if top else 0
-        part = slice(top, max(top + 1, int(np.searchsorted(total, before + _CANDIDATES, side="right"))))
-        lengths = remaining[part]
-        i = np.repeat(left[part], lengths)
-        j = np.arange(len(i)) + np.repeat(first[left[part]] + done - (total[part] - lengths - before), lengths)
-        distance = _distance(words, i, j)
-        near = np.flatnonzero(distance <= max_distance)
-        if len(near):
-            yield PairChunk(i[near], j[near], distance[near])
-        top = part.stop
+def _stacked(runs: _Runs, chosen: NDArray[np.int64], length: int, max_distance: int) -> Iterator[PairChunk]:
+    """Runs of one length side by side: all pairs k apart are then two slices of one array, without any index."""
+    step = max(1, _SLICE // length)
+    for left in range(0, len(chosen), step):
+        starts = runs.start[chosen[left : left + step]]
+        width = len(starts)
+        at = (np.arange(length)[:, None] + starts).ravel()
+        words = np.take(runs.words, at, axis=1)
+        for shift in range(width, width * length, width):
+            distance = _distance(words, slice(0, -shift), slice(shift, None))
+            near = np.flatnonzero(distance <= max_distance)
+            if len(near):
+                yield PairChunk(at[near], at[near + shift], distance[near])
+
+
+def _listed(runs: _Runs, chosen: NDArray[np.int64], max_distance: int) -> Iterator[PairChunk]:
+    """Some runs, by lists of the two positions of every pair; whole runs of about ``_SLICE`` rows at a time."""
+    rows = (runs.stop - runs.start)[chosen].cumsum()
+    edges = np.searchsorted(rows, np.arange(_SLICE, rows[-1] if len(rows) else 0, _SLICE))
+    for some in np.split(chosen, edges):
+        length = runs.stop[some] - runs.start[some]
+        left = np.arange(length.sum()) + np.repeat(runs.start[some] - (length.cumsum() - length), length)
+        # Each row meets the `count` rows from `first` on.
+        first = left + 1 if runs.of_one_array else np.repeat(runs.split[some], length)
+        count = np.repeat(runs.stop[some], length) - first
+        count[left >= first] = 0  # rows of the second array
+        total = count.cumsum()
+        top = 0
+        while top < len(left):
+            before = total[top - 1] if top else 0
+            part = slice(top, max(top + 1, int(np.searchsorted(total, before + _CANDIDATES, side="right"))))
+            i = np.repeat(left[part], count[part])
+            j = np.arange(len(i)) + np.repeat(first[part] - (total[part] - count[part] - before), count[part])
+            distance = _distance(runs.words, i, j)
+            near = np.flatnonzero(distance <= max_distance)
+            if len(near):
+                yield PairChunk(i[near], j[near], distance[near])
+            top = part.stop
+
+
+def _in_chunks(found: Iterator[PairChunk]) -> Iterator[PairChunk]:
+    """The same pairs in fewer and larger pieces."""
+    chunk: list[PairChunk] = []
+    pairs = 0
+    for part in found:
+        chunk.append(part)
+        pairs += len(part.left)
+        if pairs >= _CHUNK_PAIRS:
+            yield concatenate(chunk)
+            chunk, pairs = [], 0
+    if pairs:
+        yield concatenate(chunk)
 
 
 def _distance(words: Fingerprints, left: Any, right: Any) -> NDArray[np.uint8]:
@@ -244,18 +240,25 @@ def _radix_sort(key: NDArray[np.uint32], bits: int) -> tuple[NDArray[np.int64], 
     """Stable order of keys of at most ``bits`` bits, and the keys in it.
 
     NumPy sorts 16-bit numbers by radix, in linear time: twice that is 2 to 4 times as fast as its sort of wider
-    numbers.
+    numbers. What was sorted last is counted out again, since gathering it would miss the cache.
     """
-    order = np.argsort(key.astype(np.uint16), kind="stable")
-    if bits > 16:
-        high = np.take(key >> np.uint32(16), order).astype(np.uint16)
-        order = np.take(order, np.argsort(high, kind="stable"))
-    return order, np.take(key, order)
+    low = key.astype(np.uint16)
+    order = np.argsort(low, kind="stable")
+    if bits <= 16:
+        return order, _counted_out(low)
+    high = (key >> np.uint32(16)).astype(np.uint16)
+    order = np.take(order, np.argsort(np.take(high, order), kind="stable"))
+    return order, _counted_out(high) << np.uint32(16) | np.take(low, order)
+
+
+def _counted_out(digits: NDArray[np.uint16]) -> NDArray[np.uint32]:
+    """The digits in ascending order."""
+    return np.repeat(np.arange(1 << 16, dtype=np.uint32), np.bincount(digits, minlength=1 << 16))
 
 
 def _extract(words: Fingerprints, mask: int) -> NDArray[np.uint32]:
     """The bits of ``mask``, at most 32, side by side."""
-    key = np.zeros(words.shape[1], np.uint64)
+    key = np.zeros(words.shape[1], np.uint32)
     place = 0
     for word, part in zip(words, _split_mask(mask, len(words)), strict=True):
         bits, low = int(part), 0
@@ -263,13 +266,13 @@ def _extract(words: Fingerprints, mask: int) -> NDArray[np.uint32]:
             low += ((bits >> low) & -(bits >> low)).bit_length() - 1  # up to the next bit that is set
             ones = bits >> low
             width = (~ones & (ones + 1)).bit_length() - 1
-            piece = word >> np.uint64(low)
-            piece &= np.uint64((1 << width) - 1)
-            piece <<= np.uint64(place)
+            piece = (word >> np.uint64(low)).astype(np.uint32)
+            piece &= np.uint32((1 << width) - 1)
+            piece <<= np.uint32(place)
             key |= piece
             place += width
             low += width
-    return key.astype(np.uint32)
+    return key
 
 
 def _hash(words: Fingerprints, mask: int) -> NDArray[np.uint32]:
@@ -288,5 +291,7 @@ def _split_mask(mask: int, words: int) -> NDArray[np.uint64]:
 
 
 def _any_bit(differing: Fingerprints, mask: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    result: NDArray[np.bool_] = (differing & mask[:, None]).any(axis=0)
-    return result
+    bits: NDArray[np.uint64] = differing[0] & mask[0]
+    for word, part in zip(differing[1:], mask[1:], strict=True):
+        bits |= word & part
+    return bits.astype(bool)
