@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from gpusim.backends import Backend, resolve
 from gpusim.backends.base import Array, FeatureRanges
 from gpusim.custom import check_hashes, read_features
+from gpusim.errors import DeviceMemoryError
 from gpusim.explain import Explanation, explain
 from gpusim.features import Chars, Words
 from gpusim.texts import RawBatch, prepare, raw_batches
@@ -62,7 +63,8 @@ class SimHasher:
         seed: of MurmurHash3, 0 to 2**32 - 1.
         lowercase: whether to lowercase text.
         normalize: ``"NFKC"`` or None.
-        backend: ``"auto"``, ``"numpy"`` or ``"cuda"``; after construction, the backend itself.
+        backend: ``"auto"``, ``"numpy"``, ``"cuda"`` or ``"cuda:1"`` (the GPU of that number); after construction, the
+            backend itself.
         workers: threads, or None for as many as the backend gains by. Never changes a result.
 
     Raises:
@@ -116,11 +118,7 @@ class SimHasher:
         parts = list(_map(self._analyze_batch, raw_batches(texts, backend.batch_bytes), self._threads))
         if not parts:
             parts = [Batch(np.empty((0, self.words), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
-        return Batch(
-            np.concatenate([p.fingerprints for p in parts]),
-            np.concatenate([p.n_features for p in parts]),
-            np.concatenate([p.n_invalid for p in parts]),
-        )
+        return _joined(parts)
 
     def fingerprint_features(self, docs: Iterable[Any]) -> NDArray[np.uint64]:
         """Fingerprints of documents given by features of your own.
@@ -185,6 +183,16 @@ class SimHasher:
         return self.workers or self._backend.max_workers
 
     def _analyze_batch(self, raw: RawBatch) -> Batch:
+        try:
+            return self._analyze_at_once(raw)
+        except DeviceMemoryError:
+            middle = (len(raw.offsets) - 1) // 2
+            if middle == 0:
+                raise
+            halves = (raw.offsets[: middle + 1], raw.offsets[middle:])
+            return _joined([self._analyze_batch(RawBatch(raw.data, offsets)) for offsets in halves])
+
+    def _analyze_at_once(self, raw: RawBatch) -> Batch:
         text, invalid = prepare(raw, nfkc=self.normalize == "NFKC")
         ranges = self._backend.features(text, self.features, lowercase=self.lowercase)
         fingerprints, n_features = self._sum(self._hash(ranges), ranges.offsets)
@@ -211,6 +219,14 @@ class SimHasher:
         exact = fixed_point(weights, backend.to_numpy(offsets))
         out: NDArray[np.uint64] = backend.to_numpy(backend.accumulate(hashes, offsets, backend.asarray(exact)))
         return out
+
+
+def _joined(parts: list[Batch]) -> Batch:
+    return Batch(
+        np.concatenate([p.fingerprints for p in parts]),
+        np.concatenate([p.n_features for p in parts]),
+        np.concatenate([p.n_invalid for p in parts]),
+    )
 
 
 def _map(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:

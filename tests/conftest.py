@@ -6,12 +6,14 @@ import json
 import unicodedata
 from pathlib import Path
 
+import cuda_on_cpu
 import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from gpusim.backends import Backend, backends, resolve
+from gpusim.backends.cuda_backend import CudaBackend
 
 settings.register_profile("default", deadline=None, max_examples=60)
 settings.load_profile("default")
@@ -19,9 +21,14 @@ settings.load_profile("default")
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-@pytest.fixture(params=[status.name for status in backends() if status.available], scope="session")
+CUDA_ON_CPU = pytest.param("cuda-on-cpu", marks=cuda_on_cpu.needs_compiler)
+
+
+@pytest.fixture(params=[*(s.name for s in backends() if s.available), CUDA_ON_CPU], scope="session")
 def backend(request: pytest.FixtureRequest) -> Backend:
-    """Every backend that can run here, one after the other."""
+    """Every backend that can run here, and the CUDA backend over the CPU, one after the other."""
+    if request.param == "cuda-on-cpu":
+        return CudaBackend(cuda_on_cpu.Device().cupy)
     return resolve(request.param)
 
 

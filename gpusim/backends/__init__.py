@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
-from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpusim.backends.base import Backend
 from gpusim.errors import BackendUnavailableError
 
+if TYPE_CHECKING:
+    from gpusim.backends.cuda_backend import CudaBackend
+
 __all__ = ["Backend", "BackendStatus", "backends", "resolve"]
+
+_ON_CUDA = (2, 13)  # DLPack's numbers of CUDA memory, plain and managed
 
 
 class BackendStatus(NamedTuple):
@@ -26,10 +31,10 @@ def backends() -> list[BackendStatus]:
     """Every backend: which can run here, and why the others cannot."""
     import numpy
 
-    reason = _why_no_cuda()
+    cuda = _cuda(0)
     return [
         BackendStatus("numpy", True, f"NumPy {numpy.__version__}, {_numpy().max_workers} CPU cores"),
-        BackendStatus("cuda", False, reason),
+        BackendStatus("cuda", False, cuda) if isinstance(cuda, str) else BackendStatus("cuda", True, cuda.describe()),
     ]
 
 
@@ -37,20 +42,33 @@ def resolve(backend: str | Backend = "auto", *arrays: Any) -> Backend:
     """The backend to use.
 
     Args:
-        backend: ``"auto"``, ``"numpy"``, ``"cuda"``, or a :class:`Backend`, which is returned as it is.
-        arrays: what is to be computed on; ``"auto"`` stays where they lie.
+        backend: ``"auto"``, ``"numpy"``, ``"cuda"`` or ``"cuda:1"`` (the GPU of that number), or a :class:`Backend`,
+            which is returned as it is. ``"auto"`` is where the arrays lie; where they lie in host memory, it is the
+            first GPU if one works here, else NumPy.
+        arrays: what is to be computed on.
 
     Raises:
         ValueError: an unknown name.
-        BackendUnavailableError: the backend asked for cannot run here; the message says why.
+        BackendUnavailableError: the backend asked for, or the one that an array lies on, cannot run here; the message
+            says why.
     """
     if isinstance(backend, Backend):
         return backend
-    if backend in ("auto", "numpy"):
+    if backend == "auto":
+        held = next((device for device in map(_gpu_of, arrays) if device is not None), None)
+        if held is not None:
+            return resolve(f"cuda:{held}")
+        cuda = _cuda(0)
+        return _numpy() if isinstance(cuda, str) else cuda
+    if backend == "numpy":
         return _numpy()
-    if isinstance(backend, str) and backend.split(":")[0] == "cuda":
-        raise BackendUnavailableError(f"backend {backend!r} cannot run here: {_why_no_cuda()}")
-    raise ValueError(f"backend {backend!r}: expected 'auto', 'numpy' or 'cuda'")
+    match = re.fullmatch(r"cuda(?::(\d+))?", backend) if isinstance(backend, str) else None
+    if match is None:
+        raise ValueError(f"backend {backend!r}: expected 'auto', 'numpy', 'cuda' or 'cuda:N'")
+    found = _cuda(int(match[1] or 0))
+    if isinstance(found, str):
+        raise BackendUnavailableError(f"backend {backend!r} cannot run here: {found}")
+    return found
 
 
 @cache
@@ -60,10 +78,43 @@ def _numpy() -> Backend:
     return NumpyBackend()
 
 
-def _why_no_cuda() -> str:
-    if find_spec("cupy") is None:
-        return "CuPy is not installed (pip install 'gpusim[cuda13]', or 'gpusim[cuda12]' for older drivers)"
-    return "this version of gpusim has no CUDA kernels yet"
+@cache
+def _cuda(device: int) -> CudaBackend | str:
+    """The backend on that GPU, tried out; or the reason, as text, why it cannot run."""
+    try:
+        import cupy
+    except ImportError as error:
+        if error.name == "cupy":
+            return "CuPy is not installed (pip install 'gpusim[cuda13]', or 'gpusim[cuda12]' for older drivers)"
+        return f"CuPy cannot be imported: {error}"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"CuPy finds no GPU: {error}"
+    if device >= count:
+        return f"there is no GPU {device}: CuPy finds {count}, numbered from 0"
+    from gpusim.backends.cuda_backend import CudaBackend
+
+    try:
+        backend = CudaBackend(cupy, device)
+        backend.try_out()
+    except Exception as error:  # compiler, driver and kernel each have their own ways to fail
+        return f"GPU {device} runs no kernel: {type(error).__name__}: {error}"
+    return backend
+
+
+def _gpu_of(array: Any) -> int | None:
+    """The number of the GPU whose memory an array lies in; None for host memory and for what is no array."""
+    if hasattr(array, "__dlpack_device__"):
+        kind, number = array.__dlpack_device__()
+        return int(number) if int(kind) in _ON_CUDA else None
+    if not hasattr(array, "__cuda_array_interface__"):
+        return None
+    try:
+        import cupy
+    except ImportError:
+        return 0  # whichever it is: what comes next says that CuPy is missing
+    return int(cupy.cuda.runtime.pointerGetAttributes(array.__cuda_array_interface__["data"][0]).device)
 
 
 class _CallableModule(ModuleType):

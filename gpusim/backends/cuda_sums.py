@@ -1,0 +1,85 @@
+"""Hashes, distinct features and fingerprints on CUDA: the order of the kernels of ``murmur3.cu``, ``md5.cu``,
+``distinct.cu`` and ``accumulate.cu``. Arguments and results are device arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.backends.base import Array, Distinct, FeatureRanges
+from gpusim.backends.cuda_launch import BLOCK, Launcher
+from gpusim.backends.cuda_text import offsets_of
+
+# Features of one document that are summed in one place; accumulate.cu says why no more.
+_PART, _WEIGHTED_PART = 2040, 1024
+# Threads that sum such a part, one word of it.
+_PART_THREADS, _WEIGHTED_PART_THREADS = 8, 32
+_EMPTY = np.uint64(2**64 - 1)
+
+
+def hash_ranges(launcher: Launcher, ranges: FeatureRanges, *, hash: str, seed: int, words: int) -> Array:
+    """See :meth:`gpusim.backends.base.Backend.hash_ranges`."""
+    m = len(ranges.starts)
+    out = launcher.xp.empty((m, words), np.uint64)
+    text = (ranges.buffer, ranges.starts, ranges.lengths, np.int64(m))
+    if hash == "murmur3":
+        launcher.each("murmur3.cu", "murmur3", m, *text, np.uint64(seed), out, np.uint32(words))
+    else:
+        launcher.each("md5.cu", "md5", m, *text, out, np.uint32(words))
+    return out
+
+
+def distinct(launcher: Launcher, hashes: Array, offsets: Array, *, count: bool) -> Distinct:
+    """See :meth:`gpusim.backends.base.Backend.distinct`."""
+    xp = launcher.xp
+    m, words = hashes.shape
+    n, groups = len(offsets) - 1, -(-m // 32)
+    size = 1 << (2 * m).bit_length()  # 2 to 4 slots a feature
+    table, slots = xp.full(size, _EMPTY, np.uint64), xp.empty(m, np.uint64)
+    features = (hashes, np.uint32(words), np.int64(m))
+    launcher.each(
+        "distinct.cu", "insert_features", m, *features, offsets, np.int64(n), table, np.uint64(size - 1), slots
+    )
+    bits, bit_counts = xp.empty(groups, np.uint32), xp.empty(groups, np.uint8)
+    occurrences = xp.zeros(m, np.int64) if count else None
+    launcher.each("distinct.cu", "find_first", m, table, slots, np.int64(m), bits, bit_counts, occurrences)
+    ranks = offsets_of(xp, bit_counts)
+
+    k = int(ranks[-1])
+    kept, first = xp.empty((k, words), np.uint64), xp.empty(k, np.int64)
+    counts = xp.empty(k, np.int64) if count else None
+    launcher.each("distinct.cu", "gather_first", m, *features, bits, ranks, occurrences, kept, first, counts)
+    kept_offsets = xp.empty(n + 1, np.int64)
+    launcher.each("distinct.cu", "count_first_before", n + 1, offsets, np.int64(n + 1), bits, ranks, kept_offsets)
+    return Distinct(kept, kept_offsets, first, counts)
+
+
+def accumulate(launcher: Launcher, hashes: Array, offsets: Array, weights: Array | None) -> Array:
+    """See :meth:`gpusim.backends.base.Backend.accumulate`."""
+    xp = launcher.xp
+    m, words = hashes.shape
+    n, part = len(offsets) - 1, _PART if weights is None else _WEIGHTED_PART
+    out = xp.empty((n, words), np.uint64)
+    if n == 0:
+        return out
+    counts = xp.empty(n, np.int64)
+    documents = (offsets, np.int64(n))
+    launcher.each("accumulate.cu", "count_parts", n, *documents, np.int64(part), counts)
+    parts = offsets_of(xp, counts)
+    # A document of p parts has more than (p - 1) * part features, so that this many parts are not their document's
+    # only one or first.
+    rows = m // part
+    sums = xp.zeros((rows, words, 64), np.uint64) if rows else None
+    whose = (*documents, np.int64(part), parts, sums, out)
+    units = (n + rows) * words
+    if weights is None:
+        grid = launcher.blocks(units * _PART_THREADS, BLOCK)
+        launcher.launch("accumulate.cu", "count_ones", grid, (BLOCK,), (hashes, np.uint32(words), *whose))
+    else:
+        grid = launcher.blocks(units * _WEIGHTED_PART_THREADS, BLOCK)
+        launcher.launch("accumulate.cu", "sum_weights", grid, (BLOCK,), (hashes, np.uint32(words), weights, *whose))
+    if rows:
+        weighted = np.uint32(weights is not None)
+        launcher.each(
+            "accumulate.cu", "quantize", n * words * 32, sums, np.uint32(words), weighted, *documents, parts, out
+        )
+    return out
