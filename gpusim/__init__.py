@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gpusim.hexform import to_signed as to_signed
     from gpusim.index import Index as Index
     from gpusim.index import Matches as Matches
+    from gpusim.join import JoinPlan as JoinPlan
     from gpusim.join import Pairs as Pairs
     from gpusim.join import explain_plan as explain_plan
     from gpusim.join import iter_near_duplicates as iter_near_duplicates
@@ -46,7 +47,7 @@ _NAMES = {
     "hamming": ("Neighbors", "hamming_matrix", "nearest", "similarity_matrix"),
     "hexform": ("from_hex", "from_signed", "to_hex", "to_signed"),
     "index": ("Index", "Matches"),
-    "join": ("Pairs", "explain_plan", "iter_near_duplicates", "near_duplicates"),
+    "join": ("JoinPlan", "Pairs", "explain_plan", "iter_near_duplicates", "near_duplicates"),
     "simhasher": ("Batch", "SimHasher"),
 }
 _MODULE = {name: module for module, names in _NAMES.items() for name in names}
