@@ -45,13 +45,31 @@ __device__ __forceinline__ u32 encode(u32 code) {
          (0x80 | (code & 0x3F)) << 24;
 }
 
-// Letters, digits and the underscore, of the 128 ASCII characters.
-__device__ __forceinline__ bool is_ascii_word(u32 byte) {
-  u32 row = byte < 0x40 ? (byte < 0x20 ? 0u : 0x03FF0000u) : byte < 0x60 ? 0x87FFFFFEu : 0x07FFFFFEu;
-  return row >> (byte & 31) & 1;
+// Four bytes at once. Answers are in the highest bit of each byte.
+#define EACH(byte) ((u32)(byte) * 0x01010101u)
+#define TOP EACH(0x80)
+
+// Bytes below 0x80 that are `least` or more: no sum carries into the next byte.
+__device__ __forceinline__ u32 at_least(u32 bytes, u32 least) { return bytes + EACH(0x80 - least); }
+
+// Word bytes: letters, digits and the underscore of ASCII, and all of characters outside ASCII.
+__device__ __forceinline__ u32 word_bytes(u32 bytes) {
+  u32 ascii = bytes & ~TOP, small = ascii | EACH(0x20);
+  u32 letter = at_least(small, 'a') & ~at_least(small, 'z' + 1), digit = at_least(ascii, '0') & ~at_least(ascii, '9' + 1);
+  u32 underscore = ~at_least(ascii ^ EACH('_'), 1);
+  return (letter | digit | underscore | bytes) & TOP;
 }
 
-__device__ __forceinline__ u32 lower_ascii(u32 byte) { return byte - 'A' < 26u ? byte | 0x20 : byte; }
+// Canonical form: capital letters of ASCII made small (if `lowercase`), spaces for what belongs to no word.
+__device__ __forceinline__ u32 canonical_bytes(u32 bytes, bool lowercase) {
+  u32 ascii = bytes & ~TOP, capital = at_least(ascii, 'A') & ~at_least(ascii, 'Z' + 1) & ~bytes & TOP;
+  if (lowercase) bytes |= capital >> 2;
+  u32 keep = (word_bytes(bytes) >> 7) * 0xFF;
+  return (bytes & keep) | (EACH(' ') & ~keep);
+}
+
+// The answers as four bits, the first byte's lowest.
+__device__ __forceinline__ u32 gathered(u32 answers) { return ((answers & TOP) >> 7) * 0x10204080u >> 28; }
 
 // 16 bytes in registers; spaces where the text has ended.
 struct Chunk {
@@ -75,10 +93,31 @@ struct Chunk {
   // Loops over bytes are unrolled, so that this is a register and a shift.
   __device__ __forceinline__ u32 operator[](int k) const { return words[k >> 2] >> (8 * (k & 3)) & 0xFF; }
 
+  // Bytes of words.
+  __device__ __forceinline__ u32 word_bits() const {
+    u32 bits = 0;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) bits |= gathered(word_bytes(words[w])) << 4 * w;
+    return bits;
+  }
+
+  // Bytes that begin a character: all but those of the form 10xxxxxx.
+  __device__ __forceinline__ u32 lead_bits() const {
+    u32 bits = 0;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) bits |= gathered(~words[w] | words[w] << 1) << 4 * w;
+    return bits;
+  }
+
   __device__ __forceinline__ bool is_ascii() const {
     return ((words[0] | words[1] | words[2] | words[3]) & 0x80808080u) == 0;
   }
 };
+
+// Bits of the chunk at `begin` that stand for bytes of the text.
+__device__ __forceinline__ u32 in_text(i64 begin, i64 bytes) {
+  return bytes - begin >= CHUNK ? 0xFFFFu : (1u << (bytes - begin)) - 1;
+}
 
 // Threads of a block hold bytes for consecutive places of `out`, from `begin` to `end`; stage[k] is the byte for place
 // (begin rounded down to 16) + k. Written as whole 16 bytes but at the two ends, which other blocks share.

@@ -9,7 +9,8 @@
 // Code points come from canonical text by the same steps as words from text (see text.cu): lead bits, prefix sums,
 // list. The space between two documents belongs to neither.
 //
-// Cost: 16 bytes read and 16 written for each window, and a binary search whose loads a warp shares.
+// Cost for each window: 16 bytes read and 16 written, which bounds an H200 to 1.3e11 windows/s. Instructions of a warp
+// (32 windows) in sm_90 code: 26, and 20 for every step of the search for the document, whose loads the warp shares.
 #include "ragged.cuh"
 #include "utf8.cuh"
 
@@ -34,11 +35,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 find_characters(const u8* __restrict__ text, i64 bytes, const u32* __restrict__ gaps, u16* __restrict__ lead_bits,
                 u8* __restrict__ lead_counts) {
   STRIDED(c, bytes / CHUNK + 1) {
-    Chunk chunk(text, c * CHUNK, bytes);
-    u32 lead = 0;
-#pragma unroll
-    for (int k = 0; k < CHUNK; ++k) lead |= (u32)(c * CHUNK + k < bytes && !is_continuation(chunk[k])) << k;
-    lead &= ~(u32)((const u16*)gaps)[c];
+    u32 lead = Chunk(text, c * CHUNK, bytes).lead_bits() & in_text(c * CHUNK, bytes) & ~(u32)((const u16*)gaps)[c];
     lead_bits[c] = (u16)lead;
     lead_counts[c] = (u8)__popc(lead);
   }

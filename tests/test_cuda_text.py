@@ -94,7 +94,7 @@ def test_features(cuda: CudaBackend, documents: list[bytes], lowercase: bool) ->
 def test_more_text_than_blocks(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_launch, "_BLOCKS_PER_MULTIPROCESSOR", 1)
     assert cuda._launcher.blocks(10**9, 1) == (4,)
-    text = batch(["漢字 Straße ȺȾ ".encode() * 400, b"a b c " * 4000])
+    text = batch(["漢字 Straße ȺȾ ".encode() * 401, b"a b c " * 4000])
     ranges = cuda.features(text, Words(2), lowercase=True)
     expected = REFERENCE.features(text, Words(2), lowercase=True)
     assert_same(ranges, expected)
@@ -147,11 +147,19 @@ def check_distinct(cuda: CudaBackend, hashes: np.ndarray, offsets: np.ndarray) -
 
 
 @pytest.mark.parametrize("words", [1, 2])
-@pytest.mark.parametrize("m", [0, 1, 31, 32, 33, 255, 256, 257])
+@pytest.mark.parametrize("m", [0, 1, 31, 32, 33, 127, 128, 129, 255, 256, 257])
 def test_distinct_around_a_warp_and_a_block(cuda: CudaBackend, m: int, words: int) -> None:
     offsets = offsets_of([m // 3, 0, m - m // 3, 0])
     for values in (1, 5, 2**64):
         check_distinct(cuda, RANDOM.integers(0, values, (m, words), dtype=np.uint64), offsets)
+
+
+@pytest.mark.parametrize("words", [1, 2])
+def test_distinct_around_the_limit_of_short_documents(cuda: CudaBackend, words: int) -> None:
+    sizes = [3, 2047, 0, 2048, 1, 2049, 2100, 5]
+    for values in (2, 1500, 2**64):
+        hashes = RANDOM.integers(0, values, (sum(sizes), words), dtype=np.uint64)
+        check_distinct(cuda, hashes, offsets_of(sizes))
 
 
 def test_distinct_of_hashes_that_are_hard_to_tell_apart(cuda: CudaBackend) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gpusim.backends.base import Array, Distinct, FeatureRanges
@@ -13,6 +15,7 @@ from gpusim.backends.cuda_text import offsets_of
 _PART, _WEIGHTED_PART = 2040, 1024
 # Threads that sum such a part, one word of it.
 _PART_THREADS, _WEIGHTED_PART_THREADS = 8, 32
+_SHORT = 2048  # features of a document whose hash table fits in shared memory
 _EMPTY = np.uint64(2**64 - 1)
 
 
@@ -33,24 +36,42 @@ def distinct(launcher: Launcher, hashes: Array, offsets: Array, *, count: bool) 
     xp = launcher.xp
     m, words = hashes.shape
     n, groups = len(offsets) - 1, -(-m // 32)
-    size = 1 << (2 * m).bit_length()  # 2 to 4 slots a feature
-    table, slots = xp.full(size, _EMPTY, np.uint64), xp.empty(m, np.uint64)
-    features = (hashes, np.uint32(words), np.int64(m))
-    launcher.each(
-        "distinct.cu", "insert_features", m, *features, offsets, np.int64(n), table, np.uint64(size - 1), slots
-    )
-    bits, bit_counts = xp.empty(groups, np.uint32), xp.empty(groups, np.uint8)
+    features, documents = (hashes, np.uint32(words)), (offsets, np.int64(n))
+    bits = xp.zeros(groups, np.uint32)
     occurrences = xp.zeros(m, np.int64) if count else None
-    launcher.each("distinct.cu", "find_first", m, table, slots, np.int64(m), bits, bit_counts, occurrences)
+    found = (bits, occurrences)
+    launcher.launch(
+        "distinct.cu", "find_first_in_short", launcher.blocks(n, 1), (128,), (*features, *documents, *found)
+    )
+    if m > _SHORT:
+        _find_first_in_long(launcher, features, documents, found)
+    bit_counts = xp.empty(groups, np.uint8)
+    launcher.each("distinct.cu", "count_bits", groups, bits, np.int64(groups), bit_counts)
     ranks = offsets_of(xp, bit_counts)
 
     k = int(ranks[-1])
     kept, first = xp.empty((k, words), np.uint64), xp.empty(k, np.int64)
     counts = xp.empty(k, np.int64) if count else None
-    launcher.each("distinct.cu", "gather_first", m, *features, bits, ranks, occurrences, kept, first, counts)
+    out = (kept, first, counts)
+    launcher.each("distinct.cu", "gather_first", m, *features, np.int64(m), bits, ranks, occurrences, *out)
     kept_offsets = xp.empty(n + 1, np.int64)
     launcher.each("distinct.cu", "count_first_before", n + 1, offsets, np.int64(n + 1), bits, ranks, kept_offsets)
     return Distinct(kept, kept_offsets, first, counts)
+
+
+def _find_first_in_long(launcher: Launcher, features: tuple[Any, ...], documents: tuple[Any, ...], found: Any) -> None:
+    xp = launcher.xp
+    counts = xp.empty(len(documents[0]) - 1, np.int64)
+    launcher.each("distinct.cu", "count_in_long", len(counts), *documents, counts)
+    long_offsets = offsets_of(xp, counts)
+    m = int(long_offsets[-1])
+    if m == 0:
+        return
+    size = 1 << (2 * m - 1).bit_length()
+    table, slots = xp.full(size, _EMPTY, np.uint64), xp.empty(m, np.uint64)
+    long = (*documents, long_offsets, np.int64(m))
+    launcher.each("distinct.cu", "insert_long", m, *features, *long, table, np.uint64(size - 1), slots)
+    launcher.each("distinct.cu", "find_first_in_long", m, *long, table, slots, *found)
 
 
 def accumulate(launcher: Launcher, hashes: Array, offsets: Array, weights: Array | None) -> Array:
