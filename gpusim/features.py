@@ -52,7 +52,7 @@ def parse_features(text: str) -> Words | Chars:
     Raises:
         ValueError: anything else.
     """
-    match = re.fullmatch(r"(words|chars):(\d{1,9})", text.strip().lower())
+    match = re.fullmatch(r"(words|chars):([1-9]\d{0,8})", text.strip().lower())
     if match is None:
         raise ValueError(f"features {text!r}: expected words:N or chars:N with N a whole number >= 1, as in words:3")
     return (Words if match[1] == "words" else Chars)(int(match[2]))

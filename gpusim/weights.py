@@ -47,7 +47,8 @@ def fixed_point(weights: NDArray[Any], offsets: Ints) -> Ints:
         _check_finite(weights, offsets)
         fraction = _per_document(np.logical_or, weights != np.rint(weights), offsets)
     size = np.abs(weights.astype(np.float64))
-    total = _per_document(np.add, size, offsets)
+    with np.errstate(over="ignore"):  # infinity is large enough
+        total = _per_document(np.add, size, offsets)
     large = total >= 2.0**_TOTAL_BITS
     near = (total > 2.0 ** (_TOTAL_BITS - 1)) & (total < 2.0 ** (_TOTAL_BITS + 1))  # too near for a rounded sum to tell
     for d in np.flatnonzero(near & ~fraction).tolist():

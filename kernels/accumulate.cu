@@ -24,9 +24,10 @@
 // weights whose bit is 1, doubled, is compared with the sum of all weights: 64-bit whole numbers, so that neither order
 // nor grouping can matter.
 //
-// Cost for each feature: 8 bytes of each hash word read, and as many of a weight: 5.4e11 and 2.7e11 features/s of 64 bits
-// on an H200 by memory. Instructions of a warp in sm_90 code: without weights 115 for 256 features of long documents, so
-// 2.3e12 features/s, and about 440 to add and compare four parts; with weights 62 for 4 features, so 6.7e10 features/s.
+// Cost for each feature: 8 bytes of each hash word read, and as many of a weight: 5.4e11 and 2.7e11 features/s of 64
+// bits on an H200 by memory. Instructions of a warp in sm_90 code: without weights 115 for 256 features of long
+// documents, so 2.3e12 features/s, and about 440 to add and compare four parts; with weights 62 for 4 features, so
+// 6.7e10 features/s.
 #include "ragged.cuh"
 
 #define BLOCK 256

@@ -11,8 +11,9 @@
 //   bits         1   1   0   1   0   0       features that their slot names
 //   ranks        kept features before each 32, by prefix sums: where each kept one goes
 //
-// Cost for each feature of a short document, w words of hash: 8 w bytes read to find it, 8 w read and 8 w + 8 written to
-// gather it: 1.3e11 features/s of 64 bits on an H200. Of a long document, three random accesses to global memory more.
+// Cost for each feature of a short document, w words of hash: 8 w bytes read to find it, 8 w read and 8 w + 8 written
+// to gather it: 1.3e11 features/s of 64 bits on an H200. Of a long document, three random accesses to global memory
+// more.
 #include "ragged.cuh"
 
 #define BLOCK 256

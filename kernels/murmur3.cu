@@ -9,7 +9,8 @@
 //
 // Cost for each range: 16 bytes of start and length read, 8 (16) bytes of hash written; neighbouring ranges overlap, so
 // that the text itself comes from the first-level cache: 1.8e11 ranges/s on an H200 by memory. Instructions of a warp
-// (32 ranges) in sm_90 code: 66 for each block and 160 for all else, so 1.5e11 ranges of 16 to 24 bytes by instructions.
+// (32 ranges) in sm_90 code: 66 for each block and 160 for all else, so that 1.5e11 ranges/s of 16 to 24 bytes are the
+// bound by instructions.
 #include "ragged.cuh"
 
 #define BLOCK 256

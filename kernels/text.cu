@@ -42,7 +42,8 @@ __device__ __forceinline__ u32 fold(const u8* __restrict__ at, const Table& tabl
 }
 
 // Bytes that the characters beginning in text[begin:end] fold to; all within one chunk.
-__device__ __forceinline__ i64 folded_bytes(const u8* __restrict__ text, i64 begin, i64 end, const Table& table, bool lowercase) {
+__device__ __forceinline__ i64 folded_bytes(const u8* __restrict__ text, i64 begin, i64 end, const Table& table,
+                                            bool lowercase) {
   i64 size = 0;
 #pragma unroll 1
   for (i64 p = begin; p < end; ++p) {
@@ -122,7 +123,8 @@ mark_heads(const i64* __restrict__ offsets, i64 n, u32* __restrict__ heads) {
 
 // Does the character before p belong to a word of one character and its marks? A mark belongs to the character
 // directly before it, in the same document. Only a character that follows marks looks further back than one.
-__device__ __forceinline__ bool follows_solo(const u8* __restrict__ text, const u32* __restrict__ heads, i64 p, const Table& table) {
+__device__ __forceinline__ bool follows_solo(const u8* __restrict__ text, const u32* __restrict__ heads, i64 p,
+                                             const Table& table) {
   while (true) {
     do --p;
     while (is_continuation(text[p]));

@@ -21,7 +21,9 @@
 struct Table {
   const u16* __restrict__ block_of;
   const i32* __restrict__ entries;
-  __device__ __forceinline__ i32 operator[](u32 code) const { return entries[block_of[code >> 7] * 128 + (code & 127)]; }
+  __device__ __forceinline__ i32 operator[](u32 code) const {
+    return entries[block_of[code >> 7] * 128 + (code & 127)];
+  }
 };
 
 __device__ __forceinline__ bool is_continuation(u32 byte) { return (byte & 0xC0) == 0x80; }
@@ -55,7 +57,8 @@ __device__ __forceinline__ u32 at_least(u32 bytes, u32 least) { return bytes + E
 // Word bytes: letters, digits and the underscore of ASCII, and all of characters outside ASCII.
 __device__ __forceinline__ u32 word_bytes(u32 bytes) {
   u32 ascii = bytes & ~TOP, small = ascii | EACH(0x20);
-  u32 letter = at_least(small, 'a') & ~at_least(small, 'z' + 1), digit = at_least(ascii, '0') & ~at_least(ascii, '9' + 1);
+  u32 letter = at_least(small, 'a') & ~at_least(small, 'z' + 1);
+  u32 digit = at_least(ascii, '0') & ~at_least(ascii, '9' + 1);
   u32 underscore = ~at_least(ascii ^ EACH('_'), 1);
   return (letter | digit | underscore | bytes) & TOP;
 }

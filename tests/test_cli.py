@@ -80,7 +80,7 @@ def test_dry_run_with_groups_on_stdout(corpus: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["dedup", "{a}"], 2, "name the output with -o"),
-        (["dedup", "{a}", "-o", "x.jsonl", "--max-distance", "0.7"], 2, "got '0.7'. It is the number of bits"),
+        (["dedup", "{a}", "-o", "x.jsonl", "--max-distance", "0.7"], 2, "got '0.7'. A similarity is not a distance"),
         (["dedup", "{a}", "-o", "x.jsonl", "--max-distance", "-1"], 2, "max_distance"),
         (["dedup", "{a}", "-o", "x.jsonl", "--bits", "96"], 2, "bits"),
         (["dedup", "{a}", "-o", "x.jsonl", "--features", "lines:2"], 2, "expected words:N or chars:N"),

@@ -354,6 +354,8 @@ def test_tables_connect_what_numpy_connects(launcher: Launcher, words: int) -> N
     both = np.random.default_rng(2).permutation(np.unique(np.concatenate((a, b)), axis=0))
     tables = [BlockTable(key, ()) for key in block_keys(64 * words, 5, 3)]
     assert 600 <= check_connect(launcher, both, [*tables], 3) < len(both)
+    for n in (0, 1):
+        assert check_connect(launcher, both[:n], [tables[0], None], 3) == n
     assert check_connect(launcher, both, [None], 3) == check_connect(launcher, both, [*tables, None], 3)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Backend", "BackendStatus", "backends", "resolve"]
 
-_ON_CUDA = (2, 13)  # DLPack's numbers of CUDA memory, plain and managed
+DLPACK_CUDA = (2, 13)  #: DLPack's numbers of CUDA memory, plain and managed
 
 
 class BackendStatus(NamedTuple):
@@ -107,7 +107,7 @@ def _gpu_of(array: Any) -> int | None:
     """The number of the GPU whose memory an array lies in; None for host memory and for what is no array."""
     if hasattr(array, "__dlpack_device__"):
         kind, number = array.__dlpack_device__()
-        return int(number) if int(kind) in _ON_CUDA else None
+        return int(number) if int(kind) in DLPACK_CUDA else None
     if not hasattr(array, "__cuda_array_interface__"):
         return None
     try:

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.backends import cuda_hamming, cuda_join, cuda_sums, cuda_text, numpy_hashing
+from gpusim.backends import DLPACK_CUDA, cuda_hamming, cuda_join, cuda_sums, cuda_text, numpy_hashing
 from gpusim.backends.base import Array, Backend, BlockTable, Distinct, FeatureRanges, PairChunk, TextBatch
 from gpusim.backends.cuda_launch import Launcher
+from gpusim.backends.numpy_backend import NumpyBackend
 from gpusim.errors import DeviceMemoryError
 from gpusim.features import Chars, Words
 
 _LARGEST_BATCH = 64 << 20
 _SMALLEST_BATCH = 1 << 20
-# Device memory for a byte of text: character n-grams of 128 bits take about 130 bytes at most, two threads work at a
-# time, and half of the memory is left to others.
-_MEMORY_PER_BYTE = 512
+_MEMORY_PER_BYTE = 140  # device memory that a byte of text takes at most, by character n-grams of 128 bits
+_MOST_WORKERS = 8  # host threads that check, normalise and copy text faster than a GPU takes it in
 _TRIAL_BYTES = 29
 
 
@@ -36,7 +36,7 @@ class CudaBackend(Backend):
     """
 
     name = "cuda"
-    max_workers = 2
+    max_workers = min(NumpyBackend.max_workers, _MOST_WORKERS)
     join_costs = cuda_join.COSTS
 
     def __init__(self, xp: ModuleType, device: int = 0) -> None:
@@ -48,7 +48,8 @@ class CudaBackend(Backend):
         self._lock = Lock()
         with xp.cuda.Device(device):
             free, _ = xp.cuda.runtime.memGetInfo()
-        self.batch_bytes = min(max(free // _MEMORY_PER_BYTE, _SMALLEST_BATCH), _LARGEST_BATCH)
+        in_half = free // (2 * _MEMORY_PER_BYTE * self.max_workers)
+        self.batch_bytes = min(max(in_half, _SMALLEST_BATCH), _LARGEST_BATCH)
 
     def describe(self) -> str:
         """The GPU and what drives it, in a line."""
@@ -172,7 +173,8 @@ class CudaBackend(Backend):
         )
 
     def _to_device(self, x: Any) -> Array:
-        if not isinstance(x, np.ndarray | self._xp.ndarray) and hasattr(x, "__dlpack__"):
+        known = isinstance(x, np.ndarray | self._xp.ndarray) or hasattr(x, "__cuda_array_interface__")
+        if not known and hasattr(x, "__dlpack_device__") and int(x.__dlpack_device__()[0]) in DLPACK_CUDA:
             x = self._xp.from_dlpack(x)
         return self._xp.ascontiguousarray(self._xp.asarray(x))
 

@@ -31,6 +31,8 @@ def pairs_in_table(
 ) -> Iterator[PairChunk]:
     """See :meth:`gpusim.backends.base.Backend.pairs_in_table`."""
     xp = launcher.xp
+    if len(a) == 0 or (b is not None and len(b) == 0):
+        return
     masks = _masks(launcher, (table.key, *table.earlier), a.shape[1])
     left = _sort(launcher, a, masks)
     right = left if b is None else _sort(launcher, b, masks)
@@ -58,6 +60,8 @@ def connect(launcher: Launcher, a: Array, table: BlockTable | None, max_distance
     """
     xp = launcher.xp
     n, words = a.shape
+    if n < 2:
+        return
     mask = _masks(launcher, (0 if table is None else table.key,), words)  # no key: all rows are one run
     hashes = _hash(launcher, a, mask)
     rows = xp.arange(n, dtype=np.int64)
@@ -87,10 +91,12 @@ def group_equal(launcher: Launcher, a: Array) -> tuple[Array, Array]:
     """See :meth:`gpusim.backends.base.Backend.group_equal`."""
     xp = launcher.xp
     order = xp.arange(len(a), dtype=np.int64)
+    first = xp.ones(len(a), np.bool_)
+    if len(a) < 2:
+        return order, first
     for word in range(a.shape[1]):
         order = order[xp.argsort(a[order, word], kind="stable")]
     ordered = a[order]
-    first = xp.ones(len(a), np.bool_)
     first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     return order, first
 

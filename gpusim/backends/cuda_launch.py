@@ -23,6 +23,7 @@ OPTIONS = ("-std=c++17",)
 
 BLOCK = 256  #: threads of a block, in kernels that have no reason for another number
 
+_NULL = np.uint64(0)
 _MOST_BLOCKS = (2**31 - 1, 65535, 65535)  # of a grid, along x, y, z
 _BLOCKS_PER_MULTIPROCESSOR = 32
 _INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"\s*')
@@ -70,14 +71,24 @@ class Launcher:
             TypeError: an argument of another kind: nothing would convert it to the parameter's type.
             ValueError: an array that is not C-contiguous: a kernel sees no strides.
         """
-        values = tuple(self._value(f"{file}: {kernel}: argument {i}", a) for i, a in enumerate(args, 1))
+        for number, value in enumerate(args, 1):
+            if isinstance(value, self.xp.ndarray):
+                if not value.flags.c_contiguous:
+                    raise ValueError(
+                        f"{file}: {kernel}: argument {number}: the array is not C-contiguous: a kernel sees no strides"
+                    )
+            elif value is not None and not isinstance(value, np.generic):
+                raise TypeError(
+                    f"{file}: {kernel}: argument {number}: expected a device array, None or a NumPy scalar "
+                    f"(np.int64(n)), got {type(value).__name__}"
+                )
         if 0 in grid:
             return
         function = self._function(file, kernel)
         if shared_mem and shared_mem > function.max_dynamic_shared_size_bytes:
             function.max_dynamic_shared_size_bytes = shared_mem
         capped = tuple(min(n, most) for n, most in zip(grid, _MOST_BLOCKS, strict=False))
-        function(capped, block, values, shared_mem=shared_mem)
+        function(capped, block, tuple(_NULL if v is None else v for v in args), shared_mem=shared_mem)
 
     def each(self, file: str, kernel: str, items: int, *args: Any) -> None:
         """Launch a kernel that takes an item a thread, in blocks of 256 threads."""
@@ -90,19 +101,6 @@ class Launcher:
             properties = self.xp.cuda.runtime.getDeviceProperties(device)
             self._multiprocessors[device] = int(properties["multiProcessorCount"])
         return (min(-(-items // per_block), self._multiprocessors[device] * _BLOCKS_PER_MULTIPROCESSOR),)
-
-    def _value(self, what: str, value: Any) -> Any:
-        if value is None:
-            return np.uint64(0)
-        if isinstance(value, self.xp.ndarray):
-            if not value.flags.c_contiguous:
-                raise ValueError(f"{what}: the array is not C-contiguous: a kernel sees no strides")
-            return value
-        if not isinstance(value, np.generic):
-            raise TypeError(
-                f"{what}: expected a device array, None or a NumPy scalar (np.int64(n)), got {type(value).__name__}"
-            )
-        return value
 
     def _function(self, file: str, kernel: str) -> Any:
         device = self.xp.cuda.runtime.getDevice()
