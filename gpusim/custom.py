@@ -66,10 +66,11 @@ def read_features(docs: Iterable[Any]) -> CustomFeatures:
 def check_hashes(hashes: Any, offsets: Any, weights: Any, words: int) -> tuple[Any, Ints, NDArray[Any] | None]:
     """Precomputed hashes as ``(m, words)`` uint64, their offsets as ``(n + 1,)`` int64, weights ``(m,)`` or None.
 
+    ``hashes`` is an array of a backend, and stays where it is; the others are host arrays.
+
     Raises:
         TypeError, ValueError: naming the argument that does not fit, and what would.
     """
-    hashes = np.asarray(hashes)
     if hashes.dtype != np.uint64:
         raise TypeError(f"hashes: expected dtype uint64, got {hashes.dtype}")
     if hashes.ndim == 1 and words == 1:
@@ -86,7 +87,7 @@ def check_hashes(hashes: Any, offsets: Any, weights: Any, words: int) -> tuple[A
         weights = np.asarray(weights)
         if weights.shape != (len(hashes),):
             raise ValueError(f"weights: expected shape ({len(hashes)},), one a hash, got {weights.shape}")
-    return np.ascontiguousarray(hashes), offsets, weights
+    return hashes, offsets, weights
 
 
 def _key(feature: Any, d: int, f: int) -> bytes:

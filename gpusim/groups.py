@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusim.backends import Backend
+from gpusim.backends import Backend, resolve
 from gpusim.backends.numpy_components import flatten, union
-from gpusim.hamming import check_max_distance, two_sides, whole_number
+from gpusim.hamming import check_max_distance, like, two_sides, whole_number
 from gpusim.join import make_plan
 from gpusim.pairs import Pairs, collapse
 
@@ -32,7 +32,8 @@ def group(pairs: Pairs, n: int) -> NDArray[np.int64]:
         ValueError: a row outside 0 to ``n - 1``.
     """
     n = whole_number(n, "n")
-    left, right = np.asarray(pairs.left, np.int64), np.asarray(pairs.right, np.int64)
+    device = resolve("auto", pairs.left)
+    left, right = (np.asarray(device.to_numpy(rows), np.int64) for rows in (pairs.left, pairs.right))
     for name, rows in (("left", left), ("right", right)):
         if len(rows) and not (rows.min() >= 0 and rows.max() < n):
             wrong = rows[(rows < 0) | (rows >= n)][0]
@@ -43,7 +44,7 @@ def group(pairs: Pairs, n: int) -> NDArray[np.int64]:
     return labels
 
 
-def group_fingerprints(fps: Any, max_distance: int = 3, *, backend: str | Backend = "auto") -> NDArray[np.int64]:
+def group_fingerprints(fps: Any, max_distance: int = 3, *, backend: str | Backend = "auto") -> Any:
     """The groups that ``group(near_duplicates(fps, max_distance=...), len(fps))`` gives, without listing the pairs.
 
     Only fingerprints that can still join two groups are compared, so that n copies or a dense ball of n
@@ -76,4 +77,4 @@ def group_fingerprints(fps: Any, max_distance: int = 3, *, backend: str | Backen
     np.minimum.at(smallest, component, side.order[side.starts])  # rows of one fingerprint are in ascending order
     groups = np.empty(len(side.order), np.int64)
     groups[side.order] = np.repeat(smallest[component], side.counts)
-    return groups
+    return like(fps, device, groups)

@@ -36,7 +36,7 @@ def hamming_matrix(a: Any, b: Any = None, out: Any = None, *, backend: str | Bac
         backend: where to compute, see :func:`gpusim.backends`.
 
     Returns:
-        ``out``: ``(n_a, n_b)`` uint8 distances in bits, 0 to 128.
+        ``out``: ``(n_a, n_b)`` uint8 distances in bits, 0 to 128. A new one lies where ``a`` does.
 
     Raises:
         TypeError: arguments that are not uint64 arrays, or an ``out`` that is not uint8.
@@ -45,7 +45,7 @@ def hamming_matrix(a: Any, b: Any = None, out: Any = None, *, backend: str | Bac
     left, right, device = _two_sides(a, b, backend)
     shape = (len(left), len(right))
     if out is None:
-        out = np.empty(shape, np.uint8)
+        out = device.empty(shape, np.uint8) if device.owns(a) else np.empty(shape, np.uint8)
     elif getattr(out, "dtype", None) != np.uint8:
         raise TypeError(f"out: expected a uint8 array, got {getattr(out, 'dtype', type(out).__name__)}")
     elif out.shape != shape:
@@ -54,7 +54,7 @@ def hamming_matrix(a: Any, b: Any = None, out: Any = None, *, backend: str | Bac
     return out
 
 
-def similarity_matrix(a: Any, b: Any = None, *, backend: str | Backend = "auto") -> NDArray[np.float32]:
+def similarity_matrix(a: Any, b: Any = None, *, backend: str | Backend = "auto") -> Any:
     """Cosine similarity that the Hamming distances stand for: ``cos(pi * d / bits)``.
 
     The share of differing bits estimates the angle between two documents' feature vectors, in units of pi
@@ -84,7 +84,7 @@ def similarity_matrix(a: Any, b: Any = None, *, backend: str | Backend = "auto")
         distance = scratch[: len(part)]
         device.hamming(part, right, distance)
         np.take(cosine, distance, out=out[top : top + rows], mode="clip")
-    return out
+    return like(a, device, out)
 
 
 def nearest(queries: Any, base: Any, k: int = 10, *, backend: str | Backend = "auto") -> Neighbors:
@@ -108,7 +108,12 @@ def nearest(queries: Any, base: Any, k: int = 10, *, backend: str | Backend = "a
     if not 1 <= k <= len(right):
         raise ValueError(f"k: expected 1 to {len(right)}, the number of fingerprints in base, got {k}")
     index, distance = device.nearest(left, right, k)
-    return Neighbors(device.to_numpy(index), device.to_numpy(distance))
+    return Neighbors(like(queries, device, index), like(queries, device, distance))
+
+
+def like(given: Any, device: Backend, result: Any) -> Any:
+    """``result`` where ``given`` lies: on the device, if it came from there, else in host memory."""
+    return device.asarray(result) if device.owns(given) else device.to_numpy(result)
 
 
 def as_fingerprints(x: Any, name: str) -> Any:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from gpusim.backends import Backend
 from gpusim.backends.base import BlockTable, JoinCosts
 from gpusim.errors import GpusimError
-from gpusim.hamming import check_max_distance, two_sides, whole_number
+from gpusim.hamming import check_max_distance, like, two_sides, whole_number
 from gpusim.pairs import (
     Collapsed,
     Pairs,
@@ -100,7 +100,8 @@ def near_duplicates(
         memory: bytes that the pairs may take while they are found and sorted.
 
     Returns:
-        :class:`Pairs`, each pair once, by distance, then left, then right; ``left < right`` where ``b`` is None.
+        :class:`Pairs`, each pair once, by distance, then left, then right; ``left < right`` where ``b`` is None. They
+        lie where ``a`` does.
 
     Raises:
         TypeError: arguments that are not uint64 arrays, a ``max_distance`` that is not a whole number.
@@ -115,7 +116,8 @@ def near_duplicates(
         chunks.append(found)
         total += number_of_pairs(found, join.left, join.right)
         _check_memory(total, memory)
-    return sort_pairs(join.expanded(iter(chunks), _EXPANDED), total, max(join.plan.rows))
+    pairs = sort_pairs(join.expanded(iter(chunks), _EXPANDED), total, max(join.plan.rows))
+    return Pairs(*(like(a, join.device, part) for part in (pairs.left, pairs.right, pairs.distance)))
 
 
 def iter_near_duplicates(
@@ -136,9 +138,9 @@ def iter_near_duplicates(
         chunk: most pairs in one piece.
 
     Yields:
-        :class:`Pairs`, at least one pair and at most ``chunk``, sorted within each piece by distance, left, right.
-        Over all pieces every pair comes once; in a self-join the equal fingerprints come first, the rest in the
-        order of the plan's tables.
+        :class:`Pairs` in host memory, at least one pair and at most ``chunk``, sorted within each piece by distance,
+        left, right. Over all pieces every pair comes once; in a self-join the equal fingerprints come first, the rest
+        in the order of the plan's tables.
 
     Raises:
         TypeError: as :func:`near_duplicates`, and at the call, not at the first piece; a ``chunk`` that is not a

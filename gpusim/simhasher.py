@@ -153,16 +153,17 @@ class SimHasher:
             weights: ``(m,)`` real numbers; None weights them as the settings say.
 
         Returns:
-            ``(n, bits // 64)`` uint64.
+            ``(n, bits // 64)`` uint64; where ``hashes`` is a CuPy array, so are they.
 
         Raises:
             TypeError, ValueError: naming the argument that does not fit, or document and feature of a weight that
                 is NaN or infinite.
         """
-        hashes, offsets, weights = check_hashes(hashes, offsets, weights, self.words)
-        if weights is None:
-            return self._sum(hashes, offsets)[0]
-        return self._weighted_sum(hashes, offsets, weights)
+        backend = self._backend
+        weights = None if weights is None else backend.to_numpy(weights)
+        checked = check_hashes(backend.asarray(hashes), backend.to_numpy(offsets), weights, self.words)
+        out = self._sum(*checked[:2])[0] if weights is None else self._weighted_sum(*checked)
+        return backend.asarray(out) if backend.owns(hashes) else out
 
     def explain(self, text: str | bytes) -> Explanation:
         """The algorithm made visible on one document: features, weights, hashes, signed sums, bits."""

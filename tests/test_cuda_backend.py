@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_on_cpu import Device, needs_compiler
+from cuda_on_cpu import Device, ndarray, needs_compiler
 
 import gpusim
 from gpusim.backends import _cuda, cuda_launch, resolve
@@ -144,6 +144,24 @@ def test_a_gpu_that_works_is_chosen() -> None:
             resolve("cuda:7")
 
 
+class OnGpu(ndarray):
+    """An array that says where it lies, as CuPy's do."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+
+@needs_compiler
+@pytest.mark.usefixtures("forget")
+def test_auto_is_where_the_arrays_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Device().as_cupy():
+        assert resolve("auto", np.zeros(3), OnGpu(np.zeros(3))) is resolve("cuda:0")
+    _cuda.cache_clear()
+    monkeypatch.setitem(sys.modules, "cupy", None)  # makes its import fail
+    with pytest.raises(BackendUnavailableError, match="'cuda:0' cannot run here: CuPy"):  # never silently elsewhere
+        resolve("auto", OnGpu(np.zeros(3)))
+
+
 @needs_compiler
 @pytest.mark.usefixtures("forget", "sources")
 def test_a_gpu_that_runs_no_kernel_is_not_chosen() -> None:
@@ -182,6 +200,24 @@ def test_arrays_cross_the_border_and_stay_where_they_are() -> None:
     assert cuda.to_numpy(host) is host
     assert int(host[0, 0]) == 0
     np.testing.assert_array_equal(cuda.to_numpy(cuda.asarray(device[:, 1])), host[::2, 1])
+
+
+@needs_compiler
+@pytest.mark.usefixtures("forget")
+def test_hashes_on_the_gpu_give_fingerprints_on_the_gpu() -> None:
+    hashes, offsets = np.arange(1, 9, dtype=np.uint64) * np.uint64(0x123456789ABCDEF), np.array([0, 3, 3, 8])
+    weights = np.array([1.5, 2, 3, -1, 0.25, 7, 7, 7])
+    with Device().as_cupy():
+        cuda, numpy = (gpusim.SimHasher(backend=name) for name in ("cuda", "numpy"))
+        on_gpu = cuda.backend.asarray(hashes)
+        for weight in (None, weights):
+            expected = numpy.fingerprint_hashes(hashes, offsets, weight)
+            got = cuda.fingerprint_hashes(on_gpu, cuda.backend.asarray(offsets), weight)
+            assert isinstance(got, ndarray)
+            np.testing.assert_array_equal(got.get(), expected)
+            assert isinstance(cuda.fingerprint_hashes(hashes, offsets, weight), np.ndarray)
+        with pytest.raises(TypeError, match="hashes: expected dtype uint64, got int64"):
+            cuda.fingerprint_hashes(on_gpu.astype(np.int64), offsets)
 
 
 @needs_compiler

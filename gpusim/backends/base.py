@@ -155,6 +155,14 @@ class Backend(ABC):
     def to_numpy(self, x: Array) -> Any:
         """``x`` as a NumPy array; no copy where it is one already."""
 
+    @abstractmethod
+    def owns(self, x: Any) -> bool:
+        """Whether ``x`` lies where this backend computes, so that results made of it should stay there."""
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """A new array of this backend, not filled."""
+
     # -- text to fingerprints ----------------------------------------------------------------------------------
 
     @abstractmethod
@@ -225,7 +233,8 @@ class Backend(ABC):
     def connect(self, a: Array, table: BlockTable | None, max_distance: int, labels: Array) -> None:
         """Join the components of rows that agree on ``table.key`` (None: of all rows) and lie within the distance.
 
-        Compares only what can still join two components, so that a ball of n fingerprints does not cost n**2.
+        Compares only what can still join two components, so that a ball of n fingerprints does not cost n**2. May join
+        other rows within the distance as well: over all tables of a plan the components come out the same.
 
         Args:
             a: ``(n, w)`` distinct fingerprints.

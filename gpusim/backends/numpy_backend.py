@@ -25,6 +25,12 @@ class NumpyBackend(Backend):
     def to_numpy(self, x: Array) -> Any:
         return np.asarray(x)
 
+    def owns(self, x: Any) -> bool:
+        return isinstance(x, np.ndarray)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        return np.empty(shape, dtype)
+
     features = staticmethod(numpy_text.features)
     hash_ranges = staticmethod(numpy_hashing.hash_ranges)
     distinct = staticmethod(numpy_sums.distinct)
