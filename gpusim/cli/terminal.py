@@ -73,17 +73,17 @@ def progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         bars.TextColumn("{task.description}"),
         bars.BarColumn(),
         bars.TaskProgressColumn(),
-        bars.TextColumn("{task.fields[documents]:,} documents, {task.fields[rate]:,.0f}/s"),
+        bars.TextColumn("{task.fields[documents]:,} documents{task.fields[rate]}"),
         bars.TimeRemainingColumn(),
     )
     with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("read", documents=0, rate=0.0)
+        task = bar.add_task("read", documents=0, rate="")
 
         def show(state: Progress) -> None:
             if bar.tasks[0].description != state.stage:
                 bar.reset(task, description=state.stage)
-            elapsed = bar.tasks[0].elapsed or 1e-9
-            rate = state.documents / elapsed
+            elapsed = bar.tasks[0].elapsed or 0.0
+            rate = f", {state.documents / elapsed:,.0f}/s" if state.done and elapsed > 0.1 else ""
             bar.update(task, completed=state.done, total=state.total or None, documents=state.documents, rate=rate)
 
         yield show
