@@ -14,7 +14,7 @@ from gpusim.join import make_plan
 from gpusim.pairs import Pairs, collapse
 
 
-def group(pairs: Pairs, n: int) -> NDArray[np.int64]:
+def group(pairs: Pairs, n: int, *, backend: str | Backend = "auto") -> NDArray[np.int64]:
     """Groups of documents that the pairs connect, directly or through others.
 
     Hooking and pointer jumping after Shiloach and Vishkin, "An O(log n) parallel connectivity algorithm", Journal of
@@ -23,6 +23,7 @@ def group(pairs: Pairs, n: int) -> NDArray[np.int64]:
     Args:
         pairs: of rows 0 to ``n - 1``, as :func:`gpusim.near_duplicates` finds them in one array.
         n: number of documents.
+        backend: where the pairs lie; ``"auto"`` asks them.
 
     Returns:
         ``(n,)`` int64: the smallest row of each document's group; its own row for a document in no pair.
@@ -32,7 +33,7 @@ def group(pairs: Pairs, n: int) -> NDArray[np.int64]:
         ValueError: a row outside 0 to ``n - 1``.
     """
     n = whole_number(n, "n")
-    device = resolve("auto", pairs.left)
+    device = resolve(backend, pairs.left)
     left, right = (np.asarray(device.to_numpy(rows), np.int64) for rows in (pairs.left, pairs.right))
     for name, rows in (("left", left), ("right", right)):
         if len(rows) and not (rows.min() >= 0 and rows.max() < n):

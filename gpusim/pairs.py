@@ -62,10 +62,9 @@ class Collapsed(NamedTuple):
 
 def collapse(fingerprints: Any, device: Backend) -> Collapsed:
     """Group the rows of ``(n, w)`` fingerprints, on the backend, by equal fingerprints."""
-    order, first = device.group_equal(fingerprints)
-    distinct = fingerprints[order[first]]
-    start = np.flatnonzero(device.to_numpy(first))
-    order = device.to_numpy(order)
+    order, first = (device.to_numpy(part) for part in device.group_equal(fingerprints))
+    start = np.flatnonzero(first)
+    distinct = device.take(fingerprints, order[start])
     return Collapsed(distinct, order, start, np.diff(start, append=len(order)))
 
 

@@ -108,7 +108,7 @@ def _check_hamming(backend: Backend, rng: np.random.Generator) -> str:
         found = nearest(backend.asarray(a), backend.asarray(b), k=7, backend=backend)
         order = [sorted(range(len(b)), key=lambda j: (row[j], j))[:7] for row in expected]
         wrong = _compare("the Hamming matrix", backend.to_numpy(got).tolist(), expected)
-        wrong = wrong or _compare("nearest neighbours", found.index.tolist(), order)
+        wrong = wrong or _compare("nearest neighbours", backend.to_numpy(found.index).tolist(), order)
         if wrong:
             return f"{64 * words} bits: {wrong}"
     return ""
@@ -121,10 +121,12 @@ def _check_join(backend: Backend, rng: np.random.Generator) -> str:
         left, right = np.nonzero(np.triu(matrix <= distance, 1))
         order = np.lexsort((right, left, matrix[left, right]))
         pairs = near_duplicates(backend.asarray(fps), max_distance=distance, backend=backend)
-        got = np.stack((pairs.left, pairs.right), axis=1).tolist()
+        got = np.stack((backend.to_numpy(pairs.left), backend.to_numpy(pairs.right)), axis=1).tolist()
         wrong = _compare("near-duplicate pairs", got, np.stack((left, right), axis=1)[order].tolist())
         labels = group_fingerprints(backend.asarray(fps), distance, backend=backend)
-        wrong = wrong or _compare("groups", labels.tolist(), group(pairs, size).tolist())
+        wrong = wrong or _compare(
+            "groups", backend.to_numpy(labels).tolist(), group(pairs, size, backend=backend).tolist()
+        )
         if wrong:
             return f"{64 * words} bits, distance {distance}: {wrong}"
     return ""

@@ -18,7 +18,8 @@ from gpusim.backends.base import TextBatch
 from gpusim.unicode.nfkc import normalize_buffer
 from gpusim.unicode.utf8 import Bytes, Ints
 
-_ROWS = 1 << 12  # documents of an iterator held at a time, or of an Arrow array looked at in one go
+_ROWS = 1 << 12  # Python objects turned into Arrow in one go
+_SHORT = 64  # bytes; so many documents of this size are looked at in one go as fill a batch
 _REPLACEMENT = "\ufffd"
 
 
@@ -42,9 +43,10 @@ def raw_batches(texts: Any, batch_bytes: int) -> Iterator[RawBatch]:
     Raises:
         TypeError: ``texts`` is a single string, or holds something that is no text; the message gives its index.
     """
-    for array in _arrow_arrays(texts):
-        for at in range(0, len(array), _ROWS):
-            yield from _cut(_as_large_binary(array.slice(at, _ROWS)), batch_bytes)
+    rows = max(_ROWS, batch_bytes // _SHORT)
+    for array in _arrow_arrays(texts, batch_bytes):
+        for at in range(0, len(array), rows):
+            yield from _cut(_as_large_binary(array.slice(at, rows)), batch_bytes)
 
 
 def prepare(raw: RawBatch, *, nfkc: bool) -> tuple[TextBatch, Ints]:
@@ -65,7 +67,7 @@ def prepare(raw: RawBatch, *, nfkc: bool) -> tuple[TextBatch, Ints]:
     return TextBatch(data, offsets, ascii=False), invalid
 
 
-def _arrow_arrays(texts: Any) -> Iterator[pa.Array]:
+def _arrow_arrays(texts: Any, batch_bytes: int) -> Iterator[pa.Array]:
     if isinstance(texts, str | bytes | bytearray | memoryview):
         raise TypeError(f"texts: expected several documents, got one {type(texts).__name__}; pass [text]")
     if isinstance(texts, pa.Array):
@@ -79,21 +81,30 @@ def _arrow_arrays(texts: Any) -> Iterator[pa.Array]:
     elif isinstance(texts, np.ndarray):
         if texts.ndim != 1:
             raise TypeError(f"texts: expected an array of shape (n,), got {texts.shape}")
-        yield from _arrow_blocks(iter(texts.tolist()))
+        yield from _arrow_blocks(iter(texts.tolist()), batch_bytes)
     elif isinstance(texts, dict) or not isinstance(texts, Iterable):
         raise TypeError(f"texts: expected documents as a list, array, Series or iterator, got {type(texts).__name__}")
     else:
-        yield from _arrow_blocks(iter(texts))
+        yield from _arrow_blocks(iter(texts), batch_bytes)
 
 
-def _arrow_blocks(items: Iterator[Any]) -> Iterator[pa.Array]:
-    done = 0
+def _arrow_blocks(items: Iterator[Any], batch_bytes: int) -> Iterator[pa.Array]:
+    """Python objects as Arrow arrays of about ``batch_bytes``, a few thousand objects at a time."""
+    done = size = 0
+    parts: list[pa.Array] = []
     while block := list(islice(items, _ROWS)):
         try:
-            yield pa.array(block, pa.large_binary(), from_pandas=True)
+            part = pa.array(block, pa.large_binary(), from_pandas=True)
         except (pa.ArrowException, UnicodeEncodeError, TypeError, ValueError):
-            yield pa.array([_encode(item, done + i) for i, item in enumerate(block)], pa.large_binary())
+            part = pa.array([_encode(item, done + i) for i, item in enumerate(block)], pa.large_binary())
+        parts.append(part)
         done += len(block)
+        size += part.nbytes
+        if size >= batch_bytes:
+            yield pa.concat_arrays(parts)
+            parts, size = [], 0
+    if parts:
+        yield pa.concat_arrays(parts)
 
 
 def _encode(item: Any, index: int) -> bytes | None:

@@ -139,7 +139,10 @@ def test_a_gpu_that_works_is_chosen() -> None:
         status = gpusim.backends()[1]
         assert status.name == "cuda"
         assert status.available
-        assert status.reason == "CPU running CUDA kernels, 8 GiB, compute capability 9.0, CuPy 14.0.0"
+        assert (
+            status.reason
+            == "CPU running CUDA kernels, 8 GiB, compute capability 9.0, driver for CUDA 13.0, CuPy 14.0.0"
+        )
         with pytest.raises(BackendUnavailableError, match=r"'cuda:7' cannot run here: there is no GPU 7: CuPy finds 1"):
             resolve("cuda:7")
 

@@ -25,7 +25,7 @@ def test_a_fingerprint_that_anyone_can_derive() -> None:
     """Four features, three of the six words each, hashed by mmh3: README's ten lines."""
     import mmh3
 
-    words = "the cat sat on the mat".split()
+    words = ["the", "cat", "sat", "on", "the", "mat"]
     sums = [0] * 64
     for i in range(len(words) - 2):
         value, _ = mmh3.hash64(" ".join(words[i : i + 3]), signed=False)

@@ -163,6 +163,10 @@ class Backend(ABC):
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """A new array of this backend, not filled."""
 
+    @abstractmethod
+    def take(self, x: Array, rows: Any) -> Array:
+        """The rows ``rows`` ``(k,)`` int64 (of NumPy or this backend) of ``x``, as a new array of this backend."""
+
     # -- text to fingerprints ----------------------------------------------------------------------------------
 
     @abstractmethod

@@ -60,8 +60,12 @@ class CudaBackend(Backend):
             _, total = self._xp.cuda.runtime.memGetInfo()
             capability = device.compute_capability
         name = properties["name"].decode()
-        major, minor = capability[:-1], capability[-1]
-        return f"{name}, {total / 2**30:.0f} GiB, compute capability {major}.{minor}, CuPy {self._xp.__version__}"
+        about = f"{name}, {total / 2**30:.0f} GiB, compute capability {capability[:-1]}.{capability[-1]}"
+        return f"{about}, driver {self._driver()}, CuPy {self._xp.__version__}"
+
+    def _driver(self) -> str:
+        version = self._xp.cuda.runtime.driverGetVersion()  # 13000 is CUDA 13.0
+        return f"for CUDA {version // 1000}.{version % 1000 // 10}"
 
     def try_out(self) -> None:
         """Compile and run a small kernel.
@@ -94,6 +98,10 @@ class CudaBackend(Backend):
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         with self._on_device():
             return self._xp.empty(shape, dtype)
+
+    def take(self, x: Array, rows: Any) -> Array:
+        with self._on_device():
+            return self._to_device(x)[self._to_device(rows)]
 
     # -- text to fingerprints ----------------------------------------------------------------------------------
 

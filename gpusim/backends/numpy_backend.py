@@ -31,6 +31,9 @@ class NumpyBackend(Backend):
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         return np.empty(shape, dtype)
 
+    def take(self, x: Array, rows: Any) -> Array:
+        return np.take(x, rows, axis=0)
+
     features = staticmethod(numpy_text.features)
     hash_ranges = staticmethod(numpy_hashing.hash_ranges)
     distinct = staticmethod(numpy_sums.distinct)

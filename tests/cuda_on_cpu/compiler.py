@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gpusim-cuda-on-cpu"
 
 LANGUAGE = ["-std=c++20", "-fsigned-char", "-fno-strict-aliasing", "-ffp-contract=off", "-w"]
-LIBRARY = ["-g", "-fPIC", "-fvisibility=hidden", "-pthread"]
+LIBRARY = ["-gdwarf-4", "-fPIC", "-fvisibility=hidden", "-pthread"]
 
 #: What each mode adds. A misaligned vector load is caught in all of them: x86 would forgive it or crash.
 MODES = {
