@@ -15,7 +15,7 @@ class NumpyBackend(Backend):
     """Vectorised NumPy, with no Python object per document or feature. NumPy releases the lock, so threads gain."""
 
     name = "numpy"
-    batch_bytes = 1 << 18  # temporaries of a batch stay in the second- and third-level cache
+    batch_bytes = 1 << 19  # less, and threads wait for each other; more, and temporaries leave the cache
     join_costs = numpy_join.COSTS
     max_workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
