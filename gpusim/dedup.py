@@ -8,7 +8,7 @@ arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -21,6 +21,7 @@ from gpusim.io import Corpus, Format, Outputs, Target, check_targets, open_table
 from gpusim.io.formats import printable
 from gpusim.jaccard import check_min_jaccard, radius_for
 from gpusim.near import Job, Notice, Similarity, forecast, open_groups
+from gpusim.recovery import Recovery
 from gpusim.scan import (
     Bools,
     CorpusOptions,
@@ -36,6 +37,7 @@ from gpusim.scan import (
 
 KEEP = ("first", "last", "longest")
 MIN_JACCARD = 0.8  # where nothing else is said
+_INDIFFERENT = {"overwrite", "restart", "dry_run", "batch_rows", "batch_bytes", "backend", "workers", "max_distance"}
 _ROWS = 1 << 16  # rows of a table written at a time
 
 
@@ -55,6 +57,7 @@ class DedupOptions(CorpusOptions):
             by bytes of text (the first of these).
         groups_out: a table with one row for each member of a group of two or more.
         dry_run: write no survivors (``groups_out`` and ``errors_out`` are written).
+        restart: discard what an interrupted run has left beside the output, instead of going on from there.
     """
 
     bits: int = 0
@@ -63,6 +66,7 @@ class DedupOptions(CorpusOptions):
     keep: str = "first"
     groups_out: StrPath | None = None
     dry_run: bool = False
+    restart: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,6 +87,16 @@ class DedupOptions(CorpusOptions):
             return self.max_distance
         assert self.min_jaccard is not None
         return radius_for(self.min_jaccard, self.bits)
+
+    def deciding(self) -> dict[str, Any]:
+        """The settings that decide what is written, as JSON has them."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _INDIFFERENT}
+        plain = (bool, int, float, str, type(None))
+        return {
+            "fingerprint_format": 1,
+            "radius": self.radius,
+            **{name: value if isinstance(value, plain) else printable(str(value)) for name, value in values.items()},
+        }
 
 
 @dataclass(frozen=True)
@@ -105,6 +119,7 @@ class Summary:
         min_jaccard: similarity they had to have; None where the distance decided.
         seconds: wall-clock time.
         backend: where fingerprints were computed.
+        resumed: inputs whose fingerprints an interrupted run had left.
         outputs: the outputs written.
         left_out: files in input directories that are neither corpora nor texts.
         errors: the first few bad records, as ``file:line: reason``.
@@ -125,6 +140,7 @@ class Summary:
     min_jaccard: float | None
     seconds: float
     backend: str
+    resumed: int = 0
     outputs: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
@@ -163,22 +179,32 @@ def dedup(
     if output is None and not options.dry_run:
         raise ValueError("output: expected a path; only a dry run goes without")
     hasher = options.hasher()
-    with Outputs(options.overwrite) as outputs, options.open(inputs) as corpus:
-        targets = plan_targets(corpus.inputs, output) if output is not None and not options.dry_run else []
+    target = None if output is None or options.dry_run else Path(output)
+    with (
+        Recovery(target, options.deciding(), options.restart) as recovery,
+        Outputs(options.overwrite) as outputs,
+        options.open(inputs) as corpus,
+    ):
+        targets = [] if target is None or output is None else plan_targets(corpus.inputs, output)
         tables = [Path(t) for t in (options.groups_out, options.errors_out) if t is not None]
-        check_targets(corpus.inputs, targets, tables, outputs)
         for table in tables:
             table_format(table)
+        recovery.open(corpus.inputs, outputs)
+        check_targets(corpus.inputs, targets, tables, outputs)
+        resumed = recovery.number_of_shards()
         with open_errors(options, outputs) as errors:
-            documents = read_documents(corpus, hasher, options, errors, progress)
+            documents = read_documents(corpus, hasher, options, errors, progress, recovery)
         report = reporter(corpus, progress)
         report("compare", 0, len(documents))
-        job = Job(corpus, documents, hasher, options, report)
-        if notice is not None:
+        job = Job(corpus, documents, hasher, options, report, recovery.folder)
+        known = recovery.load("groups")
+        if notice is not None and known is None:
             for line in forecast(job):
                 notice(line)
-        with open_groups(job) as groups:
+        with open_groups(job, None if known is None else known["labels"], options.groups_out is not None) as groups:
             labels = groups.labels
+            if known is None:
+                recovery.save("groups", labels=labels)
             keepers = choose_keepers(labels, options.keep, documents.lengths)
             kept = keepers == np.arange(len(keepers))
             if targets:
@@ -186,6 +212,7 @@ def dedup(
             if options.groups_out is not None:
                 path = Path(options.groups_out)
                 write_groups(job, labels, keepers, outputs, path, table_format(path), groups.jaccard)
+        recovery.start_commit()
     sizes = np.bincount(labels, minlength=1)
     n, n_kept = len(documents), int(np.count_nonzero(kept))
     return Summary(
@@ -204,6 +231,7 @@ def dedup(
         min_jaccard=options.min_jaccard,
         seconds=round(perf_counter() - started, 3),
         backend=hasher.backend.name,
+        resumed=resumed,
         outputs=tuple(printable(target.path) for target in targets),
         left_out=corpus.inputs.left_out,
         errors=tuple(map(str, errors.first)),
@@ -240,7 +268,8 @@ def write_survivors(
     """Second pass: copy the records to keep, those of each source to its target."""
     done = documents = 0
     for reader, mask, target in zip(corpus.readers, keep, targets):
-        reader.copy(mask, outputs, target)
+        if reader.source.files or not outputs.finished(target.path):
+            reader.copy(mask, outputs, target)
         done += reader.source.size
         documents += int(np.count_nonzero(mask))
         report("write", done, documents)

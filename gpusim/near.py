@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gpusim.backends import Backend
 from gpusim.backends.numpy_components import find_roots, flatten, union
 from gpusim.groups import group_fingerprints
-from gpusim.io import Corpus, ErrorLog, Limits
+from gpusim.io import Corpus, ErrorLog
 from gpusim.jaccard import FeatureSets, VerifiedPairs
 from gpusim.join import JoinPlan, Pairs, explain_plan, iter_near_duplicates, near_duplicates
 from gpusim.scan import Bools, CorpusOptions, Documents, Ints
@@ -107,22 +107,40 @@ def _duration(plan: JoinPlan) -> str:
 
 
 @contextmanager
-def open_groups(job: Job) -> Iterator[Groups]:
-    """The groups: connected components of the near-duplicate pairs. Documents not compared are alone."""
+def open_groups(job: Job, labels: Ints | None = None, compare: bool = True) -> Iterator[Groups]:
+    """The groups: connected components of the near-duplicate pairs. Documents not compared are alone.
+
+    Args:
+        job: what to work on.
+        labels: the groups, where they are known already.
+        compare: whether similarities will be asked for.
+    """
+    checked = job.options.min_jaccard is not None
+    if labels is None:
+        joined = _group_fingerprints(job)
+        if not checked:
+            yield Groups(joined, None)
+            return
+    else:
+        joined = labels
+        if not checked or not compare:
+            yield Groups(joined, None)
+            return
+    candidates = np.flatnonzero((np.bincount(joined, minlength=len(joined)) > 1)[joined])
+    with _feature_sets(job, candidates) as sets:
+        if labels is None:
+            labels = np.arange(len(joined), dtype=np.int64)
+            _join_verified(job, candidates, sets, labels)
+        yield Groups(labels, sets.jaccard)
+
+
+def _group_fingerprints(job: Job) -> Ints:
     labels = np.arange(len(job.documents), dtype=np.int64)
     rows = job.rows
     if len(rows):
         near = group_fingerprints(job.fingerprints(rows), job.options.radius, backend=job.hasher.backend)
         labels[rows] = rows[near]
-        del near
-    if job.options.min_jaccard is None:
-        yield Groups(labels, None)
-        return
-    candidates = np.flatnonzero((np.bincount(labels, minlength=len(labels)) > 1)[labels])
-    with _feature_sets(job, candidates) as sets:
-        labels = np.arange(len(labels), dtype=np.int64)
-        _join_verified(job, candidates, sets, labels)
-        yield Groups(labels, sets.jaccard)
+    return labels
 
 
 def find_pairs(job: Job) -> Pairs:
@@ -200,12 +218,11 @@ def read_again(
     corpus: Corpus, documents: Documents, chosen: Bools, options: CorpusOptions, report: Report
 ) -> Iterator[tuple[Ints, Any]]:
     """The texts of the chosen documents (``(n,)`` bool), a batch at a time, with their numbers ``(k,)`` int64."""
-    limits = Limits(options.batch_rows, options.batch_bytes)
     done = begin = read = 0
     for reader, mask, readable in zip(corpus.readers, documents.masks(chosen), documents.readable):
         if mask.any():
             number = begin + np.cumsum(readable) - 1
-            for batch in reader.batches(limits, ErrorLog("skip")):
+            for batch in reader.batches(options.limits, ErrorLog("skip")):
                 if batch.rows[-1:].max(initial=0) >= len(mask):
                     raise reader.changed()
                 hit = mask[batch.rows]

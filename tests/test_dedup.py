@@ -465,11 +465,15 @@ def test_nothing_half_written_when_it_is_stopped(tmp_path: Path, stage: str) -> 
             raise _Killed
 
     out = tmp_path / "out"
+    options = DedupOptions(groups_out=tmp_path / "g.jsonl")
     with pytest.raises(_Killed):
-        dedup([a, b], out, options=DedupOptions(groups_out=tmp_path / "g.jsonl"), progress=stop)
-    assert files(tmp_path) == ["a.jsonl", "b.jsonl"]
+        dedup([a, b], out, options=options, progress=stop)
+    visible = [name for name in files(tmp_path) if not name.startswith(".")]
+    assert visible == ["a.jsonl", "b.jsonl"]
     assert not out.exists()
-    assert run([a, b], out).kept == 2
+    assert (tmp_path / ".out.gpusim-state").exists() == (stage != "read"), "kept from the first input read"
+    assert dedup([a, b], out, options=options).kept == 2
+    assert files(tmp_path) == ["a.jsonl", "b.jsonl", "g.jsonl", "out/a.jsonl", "out/b.jsonl"]
 
 
 @pytest.mark.parametrize("stage", ["compare", "write"])

@@ -63,6 +63,10 @@ def dedup(
     on_error: o.OnError = "fail",
     errors_out: o.ErrorsOut = None,
     overwrite: o.Overwrite = False,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Discard what an interrupted run has left, instead of going on from there."),
+    ] = False,
     features: o.Features = "words:3",
     bits: o.DedupBits = None,
     weights: o.Weights = "binary",
