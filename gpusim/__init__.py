@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from gpusim.hexform import to_signed as to_signed
     from gpusim.index import Index as Index
     from gpusim.index import Matches as Matches
+    from gpusim.jaccard import VerifiedPairs as VerifiedPairs
+    from gpusim.jaccard import verify as verify
     from gpusim.join import JoinPlan as JoinPlan
     from gpusim.join import Pairs as Pairs
     from gpusim.join import explain_plan as explain_plan
@@ -47,6 +49,7 @@ _NAMES = {
     "hamming": ("Neighbors", "hamming_matrix", "nearest", "similarity_matrix"),
     "hexform": ("from_hex", "from_signed", "to_hex", "to_signed"),
     "index": ("Index", "Matches"),
+    "jaccard": ("VerifiedPairs", "verify"),
     "join": ("JoinPlan", "Pairs", "explain_plan", "iter_near_duplicates", "near_duplicates"),
     "simhasher": ("Batch", "SimHasher"),
 }

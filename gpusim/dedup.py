@@ -8,7 +8,7 @@ arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -19,10 +19,12 @@ import pyarrow as pa
 from gpusim.hamming import check_max_distance
 from gpusim.io import Corpus, Format, Outputs, Target, check_targets, open_table, plan_targets, table_format
 from gpusim.io.formats import printable
+from gpusim.jaccard import check_min_jaccard, radius_for
+from gpusim.near import Job, Notice, Similarity, forecast, open_groups
+from gpusim.recovery import Recovery
 from gpusim.scan import (
     Bools,
     CorpusOptions,
-    Documents,
     Ints,
     ProgressCallback,
     StrPath,
@@ -34,6 +36,8 @@ from gpusim.scan import (
 )
 
 KEEP = ("first", "last", "longest")
+MIN_JACCARD = 0.8  # where nothing else is said
+_INDIFFERENT = {"overwrite", "restart", "dry_run", "batch_rows", "batch_bytes", "backend", "workers", "max_distance"}
 _ROWS = 1 << 16  # rows of a table written at a time
 
 
@@ -41,23 +45,58 @@ _ROWS = 1 << 16  # rows of a table written at a time
 class DedupOptions(CorpusOptions):
     """Settings of :func:`dedup`.
 
+    Two documents are near-duplicates if the Jaccard similarity of their sets of distinct features is at least
+    ``min_jaccard``; fingerprints find the candidates, an exact check decides. With ``max_distance`` alone nothing is
+    checked: the fingerprints decide.
+
     Attributes:
-        max_distance: two documents are near-duplicates if their fingerprints differ in at most so many bits.
+        max_distance: bits in which fingerprints may differ; None takes :func:`gpusim.jaccard.radius_for`.
+        min_jaccard: None takes 0.8 where there is no ``max_distance``, otherwise no check.
+        bits: 64 or 128; 0 takes 64 where there is a ``max_distance``, otherwise 128.
         keep: the survivor of a group: ``"first"`` or ``"last"`` in input order, or the ``"longest"``
             by bytes of text (the first of these).
         groups_out: a table with one row for each member of a group of two or more.
         dry_run: write no survivors (``groups_out`` and ``errors_out`` are written).
+        restart: discard what an interrupted run has left beside the output, instead of going on from there.
     """
 
-    max_distance: int = 3
+    bits: int = 0
+    max_distance: int | None = None
+    min_jaccard: float | None = None
     keep: str = "first"
     groups_out: StrPath | None = None
     dry_run: bool = False
+    restart: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("keep", self.keep, KEEP)
-        check_max_distance(self.max_distance, self.bits)
+        if self.bits == 0:
+            object.__setattr__(self, "bits", 128 if self.max_distance is None else 64)
+        if self.max_distance is not None:
+            check_max_distance(self.max_distance, self.bits)
+        elif self.min_jaccard is None:
+            object.__setattr__(self, "min_jaccard", MIN_JACCARD)
+        if self.min_jaccard is not None:
+            object.__setattr__(self, "min_jaccard", check_min_jaccard(self.min_jaccard))
+
+    @property
+    def radius(self) -> int:
+        """The distance in bits within which near-duplicates are looked for."""
+        if self.max_distance is not None:
+            return self.max_distance
+        assert self.min_jaccard is not None
+        return radius_for(self.min_jaccard, self.bits)
+
+    def deciding(self) -> dict[str, Any]:
+        """The settings that decide what is written, as JSON has them."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _INDIFFERENT}
+        plain = (bool, int, float, str, type(None))
+        return {
+            "fingerprint_format": 1,
+            "radius": self.radius,
+            **{name: value if isinstance(value, plain) else printable(str(value)) for name, value in values.items()},
+        }
 
 
 @dataclass(frozen=True)
@@ -75,8 +114,12 @@ class Summary:
         short: documents with fewer features than ``min_features`` (and at least one), likewise.
         bad_records: records that could not be read and were skipped.
         invalid_utf8: invalid UTF-8 sequences (and lone surrogates of JSON) read as U+FFFD.
+        bits: width of the fingerprints.
+        max_distance: bits within which near-duplicates were looked for.
+        min_jaccard: similarity they had to have; None where the distance decided.
         seconds: wall-clock time.
         backend: where fingerprints were computed.
+        resumed: inputs whose fingerprints an interrupted run had left.
         outputs: the outputs written.
         left_out: files in input directories that are neither corpora nor texts.
         errors: the first few bad records, as ``file:line: reason``.
@@ -92,8 +135,12 @@ class Summary:
     short: int
     bad_records: int
     invalid_utf8: int
+    bits: int
+    max_distance: int
+    min_jaccard: float | None
     seconds: float
     backend: str
+    resumed: int = 0
     outputs: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
@@ -109,6 +156,7 @@ def dedup(
     *,
     options: DedupOptions | None = None,
     progress: ProgressCallback | None = None,
+    notice: Notice | None = None,
 ) -> Summary:
     """Write a corpus without its near-duplicates.
 
@@ -118,6 +166,7 @@ def dedup(
             directory that gets one output per input under the same name. None only with ``dry_run``.
         options: the settings.
         progress: called now and then.
+        notice: called with lines that say what comparing will take, before it begins.
 
     Raises:
         InputError: an input cannot be read as asked; the message names file and line.
@@ -130,24 +179,40 @@ def dedup(
     if output is None and not options.dry_run:
         raise ValueError("output: expected a path; only a dry run goes without")
     hasher = options.hasher()
-    with Outputs(options.overwrite) as outputs, options.open(inputs) as corpus:
-        targets = plan_targets(corpus.inputs, output) if output is not None and not options.dry_run else []
+    target = None if output is None or options.dry_run else Path(output)
+    with (
+        Recovery(target, options.deciding(), options.restart) as recovery,
+        Outputs(options.overwrite) as outputs,
+        options.open(inputs) as corpus,
+    ):
+        targets = [] if target is None or output is None else plan_targets(corpus.inputs, output)
         tables = [Path(t) for t in (options.groups_out, options.errors_out) if t is not None]
-        check_targets(corpus.inputs, targets, tables, outputs)
         for table in tables:
             table_format(table)
+        recovery.open(corpus.inputs, outputs)
+        check_targets(corpus.inputs, targets, tables, outputs)
+        resumed = recovery.number_of_shards()
         with open_errors(options, outputs) as errors:
-            documents = read_documents(corpus, hasher, options, errors, progress)
+            documents = read_documents(corpus, hasher, options, errors, progress, recovery)
         report = reporter(corpus, progress)
         report("compare", 0, len(documents))
-        labels = find_groups(documents, hasher.backend, options.max_distance)
-        keepers = choose_keepers(labels, options.keep, documents.lengths)
-        kept = keepers == np.arange(len(keepers))
-        if targets:
-            write_survivors(corpus, documents.masks(kept), outputs, targets, report)
-        if options.groups_out is not None:
-            path = Path(options.groups_out)
-            write_groups(corpus, documents, labels, keepers, outputs, path, table_format(path))
+        job = Job(corpus, documents, hasher, options, report, recovery.folder)
+        known = recovery.load("groups")
+        if notice is not None and known is None:
+            for line in forecast(job):
+                notice(line)
+        with open_groups(job, None if known is None else known["labels"], options.groups_out is not None) as groups:
+            labels = groups.labels
+            if known is None:
+                recovery.save("groups", labels=labels)
+            keepers = choose_keepers(labels, options.keep, documents.lengths)
+            kept = keepers == np.arange(len(keepers))
+            if targets:
+                write_survivors(corpus, documents.masks(kept), outputs, targets, report)
+            if options.groups_out is not None:
+                path = Path(options.groups_out)
+                write_groups(job, labels, keepers, outputs, path, table_format(path), groups.jaccard)
+        recovery.start_commit()
     sizes = np.bincount(labels, minlength=1)
     n, n_kept = len(documents), int(np.count_nonzero(kept))
     return Summary(
@@ -161,28 +226,16 @@ def dedup(
         short=int(np.count_nonzero(~documents.compared)) - documents.without_features,
         bad_records=errors.count,
         invalid_utf8=documents.invalid_utf8,
+        bits=options.bits,
+        max_distance=options.radius,
+        min_jaccard=options.min_jaccard,
         seconds=round(perf_counter() - started, 3),
         backend=hasher.backend.name,
+        resumed=resumed,
         outputs=tuple(printable(target.path) for target in targets),
         left_out=corpus.inputs.left_out,
         errors=tuple(map(str, errors.first)),
     )
-
-
-def find_groups(documents: Documents, backend: Any, max_distance: int) -> Ints:
-    """Join and group: the label of each document is the smallest index in its group, ``(n,)`` int64.
-
-    Documents that are not compared are groups of their own.
-    """
-    import gpusim
-
-    labels = np.arange(len(documents), dtype=np.int64)
-    rows = np.flatnonzero(documents.compared)
-    if len(rows):
-        chosen = documents.fingerprints if len(rows) == len(labels) else documents.fingerprints[rows]
-        found = gpusim.group_fingerprints(chosen, max_distance, backend=backend)
-        labels[rows] = rows[found]
-    return labels
 
 
 def choose_keepers(labels: Ints, keep: str, lengths: Ints) -> Ints:
@@ -215,29 +268,31 @@ def write_survivors(
     """Second pass: copy the records to keep, those of each source to its target."""
     done = documents = 0
     for reader, mask, target in zip(corpus.readers, keep, targets):
-        reader.copy(mask, outputs, target)
+        if reader.source.files or not outputs.finished(target.path):
+            reader.copy(mask, outputs, target)
         done += reader.source.size
         documents += int(np.count_nonzero(mask))
         report("write", done, documents)
 
 
 def write_groups(
-    corpus: Corpus,
-    documents: Documents,
+    job: Job,
     labels: Ints,
     keepers: Ints,
     outputs: Outputs,
     path: Path,
     format: Format,
+    jaccard: Similarity | None,
 ) -> int:
     """A row for each member of a group of two or more: groups by first member, members in input order.
 
     Columns: ``id``, ``file``, ``row`` (in that file, from 0), ``group`` (from 0), ``kept``, ``kept_id``,
-    ``distance`` to the kept one in bits.
+    ``distance`` to the kept one in bits, and with a check ``jaccard``, the similarity to it.
 
     Returns:
         The number of rows.
     """
+    corpus, documents = job.corpus, job.documents
     sizes = np.bincount(labels, minlength=len(labels))
     is_member = sizes[labels] > 1
     members = np.flatnonzero(is_member)
@@ -247,7 +302,7 @@ def write_groups(
     firsts = np.flatnonzero(sizes > 1)
     kept_at = np.searchsorted(members, keepers[members])
     fingerprints = documents.fingerprints
-    columns = ("id", "file", "row", "group", "kept", "kept_id", "distance")
+    columns = ["id", "file", "row", "group", "kept", "kept_id", "distance", *(["jaccard"] if jaccard else [])]
     with open_table(outputs, path, format, columns) as table:
         for at in range(0, len(order), _ROWS):
             some = order[at : at + _ROWS]
@@ -261,5 +316,6 @@ def write_groups(
                 pa.array(this == kept),
                 ids.take(pa.array(kept_at[some])),
                 pa.array(distance),
+                *([pa.array(jaccard(this, kept))] if jaccard else []),
             )
     return len(order)

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpusim.dedup import DedupOptions, choose_keepers, find_groups, write_groups
+from gpusim.dedup import DedupOptions, choose_keepers, write_groups
 from gpusim.errors import InputError, OutputError
 from gpusim.hamming import check_max_distance
 from gpusim.hexform import to_hex
 from gpusim.io import Corpus, ErrorLog, Format, Outputs, check_targets, open_table, table_format
 from gpusim.io.formats import printable
 from gpusim.io.ids import JsonText, json_texts, plain_texts
+from gpusim.jaccard import VerifiedPairs
+from gpusim.near import Job, Notice, find_pairs, forecast, open_groups
 from gpusim.scan import (
     CorpusOptions,
     Documents,
@@ -30,6 +32,7 @@ from gpusim.scan import (
     locate,
     open_errors,
     read_documents,
+    reporter,
 )
 
 _ROWS = 1 << 16  # rows of a table written at a time
@@ -156,36 +159,35 @@ def pairs(
     options: DedupOptions | None = None,
     to: Format | None = None,
     progress: ProgressCallback | None = None,
+    notice: Notice | None = None,
 ) -> JobSummary:
-    """Write every pair of documents within ``max_distance``: ``left``, ``right`` (ids), ``distance`` in bits.
+    """Write every near-duplicate pair: ``left``, ``right`` (ids), ``distance`` in bits, with a check ``jaccard``.
 
     With several inputs there are columns ``left_file`` and ``right_file`` too. For arguments see
-    :func:`fingerprint`.
+    :func:`fingerprint` and :func:`gpusim.dedup.dedup`.
     """
-    import gpusim
-
-    options = options or DedupOptions()
+    options = options or DedupOptions(max_distance=3)
     with _job(inputs, output, options) as job:
         format = table_format(job.path, to)
         documents = read_documents(job.corpus, job.hasher, options, job.errors, progress)
         job.summary.count(documents)
-        compared = np.flatnonzero(documents.compared)
-        found = gpusim.near_duplicates(
-            documents.fingerprints[compared], max_distance=options.max_distance, backend=job.hasher.backend
-        )
-        left, right, distance = compared[found.left], compared[found.right], found.distance
+        found = find_pairs(_near(job, documents, options, progress, notice))
+        left, right = found.left, found.right
         chosen = np.zeros(len(documents), np.bool_)
         chosen[left] = chosen[right] = True
         ids = job.corpus.ids(documents.masks(chosen))
         files, _ = locate(job.corpus, documents, chosen)
         place = np.cumsum(chosen) - 1  # of a document among the chosen ones
         several = len(job.corpus.readers) > 1
-        columns = ["left", "right", "distance", *(["left_file", "right_file"] if several else [])]
+        numbers: list[Any] = [found.distance, *([found.jaccard] if isinstance(found, VerifiedPairs) else [])]
+        columns = ["left", "right", "distance", "jaccard"][: 2 + len(numbers)]
+        columns += ["left_file", "right_file"] if several else []
         with open_table(job.outputs, job.path, format, columns) as table:
             for at in range(0, max(len(left), 1), _ROWS):
                 sides = [pa.array(place[side[at : at + _ROWS]]) for side in (left, right)]
                 names = [files.take(side) for side in sides] if several else []
-                table.write(*(ids.take(side) for side in sides), pa.array(distance[at : at + _ROWS]), *names)
+                values = [pa.array(part[at : at + _ROWS]) for part in numbers]
+                table.write(*(ids.take(side) for side in sides), *values, *names)
         job.summary.rows = len(left)
     return job.summary
 
@@ -197,20 +199,37 @@ def groups(
     options: DedupOptions | None = None,
     to: Format | None = None,
     progress: ProgressCallback | None = None,
+    notice: Notice | None = None,
 ) -> JobSummary:
     """Write a row for each member of a group of two or more: see :func:`gpusim.dedup.write_groups`.
 
-    Arguments as :func:`fingerprint`.
+    Arguments as :func:`fingerprint` and :func:`gpusim.dedup.dedup`.
     """
     options = options or DedupOptions()
     with _job(inputs, output, options) as job:
         format = table_format(job.path, to)
         documents = read_documents(job.corpus, job.hasher, options, job.errors, progress)
         job.summary.count(documents)
-        labels = find_groups(documents, job.hasher.backend, options.max_distance)
-        keepers = choose_keepers(labels, options.keep, documents.lengths)
-        job.summary.rows = write_groups(job.corpus, documents, labels, keepers, job.outputs, job.path, format)
+        near = _near(job, documents, options, progress, notice)
+        with open_groups(near) as found:
+            keepers = choose_keepers(found.labels, options.keep, documents.lengths)
+            job.summary.rows = write_groups(near, found.labels, keepers, job.outputs, job.path, format, found.jaccard)
     return job.summary
+
+
+def _near(
+    job: _Job,
+    documents: Documents,
+    options: DedupOptions,
+    progress: ProgressCallback | None,
+    notice: Notice | None,
+) -> Job:
+    """The search for near-duplicates, once it has been said what it will take."""
+    near = Job(job.corpus, documents, job.hasher, options, reporter(job.corpus, progress))
+    if notice is not None:
+        for line in forecast(near):
+            notice(line)
+    return near
 
 
 def matrix(

@@ -5,11 +5,11 @@ It keeps a fingerprint and a few small numbers of each document, never its text.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,8 @@ from gpusim.io import (
     parse_format,
     table_format,
 )
+from gpusim.io.reader import Reader
+from gpusim.recovery import Recovery
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -45,7 +47,7 @@ class Progress(NamedTuple):
     """Where a job stands. Totals may be exceeded a little, since they are taken from file sizes.
 
     Attributes:
-        stage: ``"read"``, ``"compare"`` or ``"write"``.
+        stage: ``"read"``, ``"compare"``, ``"verify"`` (candidates are read again) or ``"write"``.
         done: bytes of input dealt with in this stage (0 while comparing).
         total: bytes of input.
         documents: documents so far.
@@ -111,6 +113,11 @@ class CorpusOptions:
 
         return gpusim.SimHasher(**{name: getattr(self, name) for name in _HASHER})
 
+    @property
+    def limits(self) -> Limits:
+        """The bounds of a batch."""
+        return Limits(self.batch_rows, self.batch_bytes)
+
     def open(self, inputs: Sequence[StrPath]) -> AbstractContextManager[Corpus]:
         """The inputs, opened."""
         fields = Fields(self.text_field, self.id_field or "id", self.id_field is not None)
@@ -165,12 +172,17 @@ def analyze_batches(
         InputError: also where there are records, and all of them are bad.
     """
     report = reporter(corpus, progress)
-    before = [0, *accumulate(source.size for source in corpus.inputs.sources)]
-    documents = 0
-    for number, batch in corpus.batches(Limits(options.batch_rows, options.batch_bytes), errors):
-        yield number, batch, hasher.analyze(batch.texts)
-        documents += len(batch)
-        report("read", before[number] + batch.position, documents)
+    done = documents = 0
+    for number, reader in enumerate(corpus.readers):
+        for batch in reader.batches(options.limits, errors):
+            yield number, batch, hasher.analyze(batch.texts)
+            documents += len(batch)
+            report("read", done + batch.position, documents)
+        done += reader.source.size
+    _check_some(documents, errors)
+
+
+def _check_some(documents: int, errors: ErrorLog) -> None:
     if errors.count and not documents:
         raise InputError(f"not one of {errors.count} records could be read; the first: {errors.first[0]}")
 
@@ -181,32 +193,80 @@ def read_documents(
     options: CorpusOptions,
     errors: ErrorLog,
     progress: ProgressCallback | None = None,
+    recovery: Recovery | None = None,
 ) -> Documents:
-    """First pass: the fingerprint of every document, and the little that later stages need to know of it."""
+    """First pass: the fingerprint of every document, and the little that later stages need to know of it.
+
+    With ``recovery``, sources that an interrupted run has read are taken from there, and each that is read is kept.
+
+    Raises:
+        InputError: as :func:`analyze_batches`.
+    """
+    report = reporter(corpus, progress)
+    shards: list[dict[str, Any]] = []
+    done = documents = 0
+    for number, reader in enumerate(corpus.readers):
+        shard = recovery.load(f"{number:06}") if recovery else None
+        if shard is None:
+
+            def advance(position: int, read: int, before: tuple[int, int] = (done, documents)) -> None:
+                report("read", before[0] + position, before[1] + read)
+
+            shard = _read_shard(reader, hasher, options, errors, advance)
+            if recovery:
+                recovery.save(f"{number:06}", **shard)
+        else:
+            for bad in json.loads(shard["bad"].tobytes()):
+                errors.note(BadRecord(*bad))
+        del shard["bad"]
+        shards.append(shard)
+        done += reader.source.size
+        documents += len(shard["compared"])
+    _check_some(documents, errors)
+    readable = [shard.pop("readable") for shard in shards]
+    without_features, invalid = (sum(int(shard.pop(n)) for shard in shards) for n in ("without_features", "invalid"))
+    # A column at a time, and its parts let go of, so that at most one of them is there twice.
+    columns = {name: np.concatenate([s.pop(name) for s in shards]) for name in ("fingerprints", "compared", "lengths")}
+    return Documents(**columns, readable=readable, without_features=without_features, invalid_utf8=invalid)
+
+
+def _read_shard(
+    reader: Reader, hasher: Any, options: CorpusOptions, errors: ErrorLog, advance: Callable[[int, int], None]
+) -> dict[str, Any]:
+    """One source as arrays: what :class:`Documents` has of it, and its bad records as JSON."""
+    bad: list[list[Any]] = []
+
+    def note(record: BadRecord) -> None:
+        bad.append([record.file, record.line, record.reason])
+        errors.note(record)
+
     fingerprints = [np.empty((0, hasher.bits // 64), np.uint64)]
     compared = [np.empty(0, np.bool_)]
     lengths = [np.empty(0, np.int64)]
-    readable: list[list[Bools]] = [[np.empty(0, np.bool_)] for _ in corpus.readers]
-    without_features = invalid = 0
-    begin = [0] * len(readable)
-    for number, batch, analysis in analyze_batches(corpus, hasher, options, errors, progress):
-        fingerprints.append(analysis.fingerprints)
-        compared.append(analysis.n_features >= options.min_features)
+    readable = [np.empty(0, np.bool_)]
+    without_features = invalid = records = documents = 0
+    for batch in reader.batches(options.limits, ErrorLog(errors.policy, note)):
+        found = hasher.analyze(batch.texts)
+        fingerprints.append(found.fingerprints)
+        compared.append(found.n_features >= options.min_features)
         lengths.append(_byte_lengths(batch.texts))
         mask = np.zeros(batch.records, np.bool_)
-        mask[batch.rows - begin[number]] = True
-        readable[number].append(mask)
-        begin[number] += batch.records
-        without_features += int(np.count_nonzero(analysis.n_features == 0))
-        invalid += int(analysis.n_invalid.sum()) + batch.replaced
-    return Documents(
-        np.concatenate(fingerprints),
-        np.concatenate(compared),
-        np.concatenate(lengths),
-        [np.concatenate(masks) for masks in readable],
-        without_features,
-        invalid,
-    )
+        mask[batch.rows - records] = True
+        readable.append(mask)
+        records += batch.records
+        without_features += int(np.count_nonzero(found.n_features == 0))
+        invalid += int(found.n_invalid.sum()) + batch.replaced
+        documents += len(batch)
+        advance(batch.position, documents)
+    return {
+        "fingerprints": np.concatenate(fingerprints),
+        "compared": np.concatenate(compared),
+        "lengths": np.concatenate(lengths),
+        "readable": np.concatenate(readable),
+        "without_features": np.int64(without_features),
+        "invalid": np.int64(invalid),
+        "bad": np.frombuffer(json.dumps(bad).encode(), np.uint8),
+    }
 
 
 def locate(corpus: Corpus, documents: Documents, chosen: Bools) -> tuple[Any, Ints]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,18 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.fingerprints)
+
+
+class FeatureHashes(NamedTuple):
+    """The distinct features of documents; document ``i`` has ``hashes[offsets[i]:offsets[i + 1]]``.
+
+    Attributes:
+        hashes: ``(m,)`` uint64, in order of first occurrence in each document.
+        offsets: ``(n + 1,)`` int64.
+    """
+
+    hashes: NDArray[np.uint64]
+    offsets: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -114,11 +126,15 @@ class SimHasher:
 
     def analyze(self, texts: Any) -> Batch:
         """Fingerprints of documents, with the number of features of each. Arguments as :meth:`fingerprint`."""
-        backend = self._backend
-        parts = list(_map(self._analyze_batch, raw_batches(texts, backend.batch_bytes), self._threads))
-        if not parts:
-            parts = [Batch(np.empty((0, self.words), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
-        return _joined(parts)
+        none = Batch(np.empty((0, self.words), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
+        return _joined(self._in_batches(self._analyze_batch, texts) or [none])
+
+    def feature_sets(self, texts: Any) -> FeatureHashes:
+        """The 64-bit hashes of the distinct features of each document. Arguments as :meth:`fingerprint`."""
+        parts = self._in_batches(self._feature_batch, texts)
+        sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)])
+        hashes = np.concatenate([np.empty(0, np.uint64), *(part.hashes for part in parts)])
+        return FeatureHashes(hashes, np.cumsum(sizes))
 
     def fingerprint_features(self, docs: Iterable[Any]) -> NDArray[np.uint64]:
         """Fingerprints of documents given by features of your own.
@@ -135,7 +151,7 @@ class SimHasher:
             ValueError: a weight is NaN or infinite. Both messages name document and feature by number.
         """
         custom = read_features(docs)
-        hashes = self._hash(custom.ranges)
+        hashes = self._hash(custom.ranges, self.words)
         offsets = custom.ranges.offsets
         if not custom.weighted.any():
             return self._sum(hashes, offsets)[0]
@@ -183,24 +199,39 @@ class SimHasher:
     def _threads(self) -> int:
         return self.workers or self._backend.max_workers
 
-    def _analyze_batch(self, raw: RawBatch) -> Batch:
-        try:
-            return self._analyze_at_once(raw)
-        except DeviceMemoryError:
-            middle = (len(raw.offsets) - 1) // 2
-            if middle == 0:
-                raise
-            halves = (raw.offsets[: middle + 1], raw.offsets[middle:])
-            return _joined([self._analyze_batch(RawBatch(raw.data, offsets)) for offsets in halves])
+    def _in_batches(self, function: Callable[[RawBatch], T], texts: Any) -> list[T]:
+        """The function's results over all batches, in order; a batch too large for the device goes in halves."""
 
-    def _analyze_at_once(self, raw: RawBatch) -> Batch:
-        text, invalid = prepare(raw, nfkc=self.normalize == "NFKC")
-        ranges = self._backend.features(text, self.features, lowercase=self.lowercase)
-        fingerprints, n_features = self._sum(self._hash(ranges), ranges.offsets)
+        def results(raw: RawBatch) -> list[T]:
+            try:
+                return [function(raw)]
+            except DeviceMemoryError:
+                middle = (len(raw.offsets) - 1) // 2
+                if middle == 0:
+                    raise
+                halves = (raw.offsets[: middle + 1], raw.offsets[middle:])
+                return [found for offsets in halves for found in results(RawBatch(raw.data, offsets))]
+
+        batches = raw_batches(texts, self._backend.batch_bytes)
+        return [found for part in _map(results, batches, self._threads) for found in part]
+
+    def _analyze_batch(self, raw: RawBatch) -> Batch:
+        ranges, invalid = self._features(raw)
+        fingerprints, n_features = self._sum(self._hash(ranges, self.words), ranges.offsets)
         return Batch(fingerprints, n_features, invalid)
 
-    def _hash(self, ranges: FeatureRanges) -> Array:
-        return self._backend.hash_ranges(ranges, hash=self.hash, seed=self.seed, words=self.words)
+    def _feature_batch(self, raw: RawBatch) -> FeatureHashes:
+        backend = self._backend
+        ranges, _ = self._features(raw)
+        unique = backend.distinct(self._hash(ranges, 1), ranges.offsets, count=False)
+        return FeatureHashes(backend.to_numpy(unique.hashes)[:, 0], backend.to_numpy(unique.offsets))
+
+    def _features(self, raw: RawBatch) -> tuple[FeatureRanges, NDArray[np.int64]]:
+        text, invalid = prepare(raw, nfkc=self.normalize == "NFKC")
+        return self._backend.features(text, self.features, lowercase=self.lowercase), invalid
+
+    def _hash(self, ranges: FeatureRanges, words: int) -> Array:
+        return self._backend.hash_ranges(ranges, hash=self.hash, seed=self.seed, words=words)
 
     def _sum(self, hashes: Array, offsets: Array) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Fingerprints and the number of distinct features, features weighted as the settings say."""

@@ -20,6 +20,7 @@ from gpusim.unicode.utf8 import Bytes, Ints
 
 _ROWS = 1 << 12  # Python objects turned into Arrow in one go
 _SHORT = 64  # bytes; so many documents of this size are looked at in one go as fill a batch
+_BLOCK_BYTES = 1 << 20  # Python objects looked through in one go, where no backend says how many
 _REPLACEMENT = "\ufffd"
 
 
@@ -47,6 +48,32 @@ def raw_batches(texts: Any, batch_bytes: int) -> Iterator[RawBatch]:
     for array in _arrow_arrays(texts, batch_bytes):
         for at in range(0, len(array), rows):
             yield from _cut(_as_large_binary(array.slice(at, rows)), batch_bytes)
+
+
+def chosen_documents(texts: Any, rows: Ints) -> Iterator[tuple[Ints, pa.Array]]:
+    """Some of the documents, a block at a time.
+
+    Args:
+        texts: as in :func:`raw_batches`.
+        rows: ``(k,)`` int64, ascending.
+
+    Yields:
+        Rows, and their texts as large_binary.
+
+    Raises:
+        TypeError: as :func:`raw_batches`.
+        ValueError: there are fewer documents than the rows ask for.
+    """
+    at = 0
+    for array in _arrow_arrays(texts, _BLOCK_BYTES):
+        for begin in range(0, len(array), _ROWS):
+            block = array.slice(begin, _ROWS)
+            low, high = np.searchsorted(rows, (at, at + len(block)))
+            if high > low:
+                yield rows[low:high], _as_large_binary(block).take(pa.array(rows[low:high] - at))
+            at += len(block)
+    if len(rows) and rows[-1] >= at:
+        raise ValueError(f"texts: expected document {int(rows[-1])}, which a pair names, but there are {at} documents")
 
 
 def prepare(raw: RawBatch, *, nfkc: bool) -> tuple[TextBatch, Ints]:

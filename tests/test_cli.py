@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import gpusim
+from gpusim.cli.options import settings
+from gpusim.dedup import DedupOptions
 
 SAMPLE = Path(gpusim.__file__).parent / "data" / "sample.jsonl"
 ROOT = Path(gpusim.__file__).parents[1]
@@ -42,11 +44,35 @@ def test_dedup(corpus: Path) -> None:
     assert done.returncode == 0
     assert done.stdout == b""
     lines = done.stderr.decode().splitlines()
+    assert lines.pop(0).startswith(
+        "comparing 40 documents (Jaccard similarity >= 0.8, looked for at distance <= 30 of 128 bits): at most about "
+    )
     assert lines[0].split()[:2] == ["documents", "41"]
     assert [line.split()[:2] for line in lines[1:4]] == [["kept", "23"], ["removed", "18"], ["groups", "13"]]
     assert "43.90 %" in lines[2]
     assert lines[-1] == f"written: {out}"
     assert len(out.read_bytes().splitlines()) == 23
+
+
+@pytest.mark.parametrize(
+    ("verify", "max_distance", "bits", "meaning"),
+    [
+        (None, None, None, (0.8, 30, 128)),
+        ("jaccard:0.7", None, None, (0.7, 36, 128)),
+        ("jaccard:0.7", None, 64, (0.7, 21, 64)),
+        ("jaccard:0.7", "9", None, (0.7, 9, 64)),
+        (None, "5", None, (None, 5, 64)),
+        (None, "5", 128, (None, 5, 128)),
+        ("none", None, None, (None, 3, 64)),
+        ("none", "9", None, (None, 9, 64)),
+    ],
+)
+def test_what_a_near_duplicate_is(
+    verify: str | None, max_distance: str | None, bits: int | None, meaning: tuple[float | None, int, int]
+) -> None:
+    given = {"features": "words:3", "verify": verify, "max_distance": max_distance, "bits": bits}
+    chosen = settings(DedupOptions, given)
+    assert (chosen.min_jaccard, chosen.radius, chosen.bits) == meaning
 
 
 def test_summary_as_json(corpus: Path) -> None:
@@ -83,6 +109,8 @@ def test_dry_run_with_groups_on_stdout(corpus: Path) -> None:
         (["dedup", "{a}", "-o", "x.jsonl", "--max-distance", "0.7"], 2, "got '0.7'. A similarity is not a distance"),
         (["dedup", "{a}", "-o", "x.jsonl", "--max-distance", "-1"], 2, "max_distance"),
         (["dedup", "{a}", "-o", "x.jsonl", "--bits", "96"], 2, "bits"),
+        (["dedup", "{a}", "-o", "x.jsonl", "--verify", "0.8"], 2, "verify '0.8': expected jaccard:T"),
+        (["dedup", "{a}", "-o", "x.jsonl", "--verify", "jaccard:80"], 2, "min_jaccard: expected a Jaccard similarity"),
         (["dedup", "{a}", "-o", "x.jsonl", "--features", "lines:2"], 2, "expected words:N or chars:N"),
         (["dedup", "{a}", "-o", "x.jsonl", "--keep", "none"], 2, "keep: expected one of first, last, longest"),
         (["dedup", "{a}", "-o", "-", "--json"], 2, "exclude each other"),

@@ -112,6 +112,18 @@ def test_pairs_are_those_of_brute_force(tmp_path: Path, distance: int) -> None:
     assert list(zip(*(table[name].to_pylist() for name in ("left", "right", "distance")))) == found
 
 
+def test_verified_pairs(tmp_path: Path) -> None:
+    done = cli("pairs", SAMPLE, "--verify", "jaccard:0.5")
+    found = [(r["left"], r["right"], r["distance"], r["jaccard"]) for r in map(json.loads, done.stdout.splitlines())]
+    every = gpusim.near_duplicates(gpusim.SimHasher(bits=128).fingerprint(TEXTS), max_distance=128)
+    kept = gpusim.verify(every, TEXTS, 0.5)
+    names = [(IDS[i], IDS[j]) for i, j in zip(kept.left, kept.right)]
+    assert found == [(a, b, d, j) for (a, b), d, j in zip(names, kept.distance.tolist(), kept.jaccard.tolist())]
+    assert len(found) > 25
+    assert cli("pairs", SAMPLE, "--verify", "jaccard:0.5", "-o", tmp_path / "p.parquet").returncode == 0
+    assert pq.read_table(tmp_path / "p.parquet")["jaccard"].to_pylist() == kept.jaccard.tolist()
+
+
 def test_no_pairs(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo\n\n\n")

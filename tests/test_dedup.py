@@ -329,7 +329,7 @@ def test_distance_to_the_kept_one(tmp_path: Path) -> None:
     summary = run(SAMPLE, tmp_path / "o.jsonl", groups_out=tmp_path / "g.jsonl", keep="longest")
     records = {record["id"]: record for record in rows(SAMPLE)}
     groups = rows(tmp_path / "g.jsonl")
-    hasher = gpusim.SimHasher()
+    hasher = gpusim.SimHasher(bits=128)
     for row in groups:
         a, b = hasher.fingerprint([records[row["id"]]["text"], records[row["kept_id"]]["text"]])
         assert row["distance"] == int(np.bitwise_count(a ^ b).sum())
@@ -352,7 +352,10 @@ def test_sample_corpus_has_the_families_it_says(tmp_path: Path) -> None:
     assert len({record["lang"] for record in records}) == 11
     assert (summary.documents, summary.kept, summary.without_features) == (41, 23, 1)
     for row in rows(tmp_path / "g.jsonl"):
-        assert row["distance"] == 0 or row["id"].endswith("-edit")
+        assert (row["distance"], row["jaccard"]) == (0, 1.0) or row["id"].endswith("-edit")
+        assert row["jaccard"] >= 0.8
+    assert run(SAMPLE, tmp_path / "o3.jsonl", max_distance=3, groups_out=tmp_path / "g3.jsonl").kept == 23
+    assert "jaccard" not in rows(tmp_path / "g3.jsonl")[0]
 
 
 @pytest.mark.parametrize("ids", [["x", "x", "x"], [1, "1", 1.5], ["a,b", 'q"\n', "\t|é漢"], [2**70, -1, None]])
@@ -462,11 +465,15 @@ def test_nothing_half_written_when_it_is_stopped(tmp_path: Path, stage: str) -> 
             raise _Killed
 
     out = tmp_path / "out"
+    options = DedupOptions(groups_out=tmp_path / "g.jsonl")
     with pytest.raises(_Killed):
-        dedup([a, b], out, options=DedupOptions(groups_out=tmp_path / "g.jsonl"), progress=stop)
-    assert files(tmp_path) == ["a.jsonl", "b.jsonl"]
+        dedup([a, b], out, options=options, progress=stop)
+    visible = [name for name in files(tmp_path) if not name.startswith(".")]
+    assert visible == ["a.jsonl", "b.jsonl"]
     assert not out.exists()
-    assert run([a, b], out).kept == 2
+    assert (tmp_path / ".out.gpusim-state").exists() == (stage != "read"), "kept from the first input read"
+    assert dedup([a, b], out, options=options).kept == 2
+    assert files(tmp_path) == ["a.jsonl", "b.jsonl", "g.jsonl", "out/a.jsonl", "out/b.jsonl"]
 
 
 @pytest.mark.parametrize("stage", ["compare", "write"])
@@ -516,7 +523,11 @@ def test_progress_reaches_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_distance": 0.7}, r"max_distance: expected a whole number.*got 0\.7.*cosine.*Jaccard"),
+        (
+            {"max_distance": 0.7},
+            r"max_distance: expected a whole number of .* bits, 0 to 64, got 0\.7.*cosine.*Jaccard",
+        ),
+        ({"min_jaccard": 80}, "min_jaccard: expected a Jaccard similarity from 0 to 1, got 80"),
         ({"max_distance": 65}, "0 to 64 differing bits, got 65"),
         ({"max_distance": True}, "got True"),
         ({"keep": "best"}, "keep: expected one of first, last, longest, got 'best'"),

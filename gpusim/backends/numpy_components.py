@@ -26,15 +26,15 @@ def union(labels: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.
     """
     lefts, rights = left, right
     while True:
-        lefts, rights = _roots(labels, lefts), _roots(labels, rights)
+        lefts, rights = find_roots(labels, lefts), find_roots(labels, rights)
         apart = lefts != rights
         if not apart.any():
             break
         lefts, rights = lefts[apart], rights[apart]
         labels[np.maximum(lefts, rights)] = np.minimum(lefts, rights)
     # Shorter ways for the next call.
-    labels[left] = _roots(labels, left)
-    labels[right] = _roots(labels, right)
+    labels[left] = find_roots(labels, left)
+    labels[right] = find_roots(labels, right)
 
 
 def flatten(labels: NDArray[np.int64]) -> None:
@@ -67,7 +67,7 @@ def connect_run(
         labels: ``(n,)`` as in :func:`union`.
         tile: scratch.
     """
-    classes, member_of = np.unique(_roots(labels, index), return_inverse=True)
+    classes, member_of = np.unique(find_roots(labels, index), return_inverse=True)
     reached_class = np.zeros(len(classes), bool)
     waiting = np.arange(len(index))  # unvisited rows, and their fingerprints
     waiting_words = words
@@ -121,7 +121,8 @@ def _near(rows: Fingerprints, columns: Fingerprints, max_distance: int, tile: Ti
     return out
 
 
-def _roots(labels: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def find_roots(labels: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The root of the component of each row."""
     parents = labels[rows]
     while True:
         further = labels[parents]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gpusim.cli import options as o
-from gpusim.cli.terminal import failures, progress, show_job, show_summary
+from gpusim.cli.terminal import failures, note, progress, show_job, show_summary
 
 app = typer.Typer(
     name="gpusim",
@@ -63,12 +63,17 @@ def dedup(
     on_error: o.OnError = "fail",
     errors_out: o.ErrorsOut = None,
     overwrite: o.Overwrite = False,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Discard what an interrupted run has left, instead of going on from there."),
+    ] = False,
     features: o.Features = "words:3",
-    bits: o.Bits = 64,
+    bits: o.DedupBits = None,
     weights: o.Weights = "binary",
     hash: o.Hash = "murmur3",
     seed: o.Seed = 0,
-    max_distance: o.MaxDistance = "3",
+    verify: o.Verify = None,
+    max_distance: o.MaxDistance = None,
     keep: o.Keep = "first",
     min_features: o.MinFeatures = 1,
     backend: o.Backend = "auto",
@@ -91,7 +96,7 @@ def dedup(
 
         settings = o.settings(DedupOptions, given)
         with progress(quiet) as show:
-            summary = job(inputs, output, options=settings, progress=show)
+            summary = job(inputs, output, options=settings, progress=show, notice=None if quiet else note)
         if as_json:
             print(json.dumps(summary.to_dict(), ensure_ascii=False))
         if not quiet:
@@ -146,11 +151,12 @@ def pairs(
     errors_out: o.ErrorsOut = None,
     overwrite: o.Overwrite = False,
     features: o.Features = "words:3",
-    bits: o.Bits = 64,
+    bits: o.DedupBits = None,
     weights: o.Weights = "binary",
     hash: o.Hash = "murmur3",
     seed: o.Seed = 0,
-    max_distance: o.MaxDistance = "3",
+    verify: o.PairsVerify = None,
+    max_distance: o.MaxDistance = None,
     min_features: o.MinFeatures = 1,
     backend: o.Backend = "auto",
     workers: o.Workers = None,
@@ -158,8 +164,9 @@ def pairs(
 ) -> None:
     """Write every pair of near-duplicates.
 
-    A row holds two ids and the distance of their fingerprints in bits.
+    A row holds two ids, the distance of their fingerprints in bits and, where verified, their Jaccard similarity.
     """
+    verify = verify or "none" if max_distance is None else verify
     given = locals()
     with failures():
         from gpusim import jobs
@@ -167,7 +174,9 @@ def pairs(
 
         settings = o.settings(DedupOptions, given)
         with progress(quiet) as show:
-            summary = jobs.pairs(inputs, output, options=settings, to=o.table(to), progress=show)
+            summary = jobs.pairs(
+                inputs, output, options=settings, to=o.table(to), progress=show, notice=None if quiet else note
+            )
         if not quiet:
             show_job(summary)
 
@@ -184,11 +193,12 @@ def groups(
     errors_out: o.ErrorsOut = None,
     overwrite: o.Overwrite = False,
     features: o.Features = "words:3",
-    bits: o.Bits = 64,
+    bits: o.DedupBits = None,
     weights: o.Weights = "binary",
     hash: o.Hash = "murmur3",
     seed: o.Seed = 0,
-    max_distance: o.MaxDistance = "3",
+    verify: o.Verify = None,
+    max_distance: o.MaxDistance = None,
     keep: o.Keep = "first",
     min_features: o.MinFeatures = 1,
     backend: o.Backend = "auto",
@@ -206,7 +216,9 @@ def groups(
 
         settings = o.settings(DedupOptions, given)
         with progress(quiet) as show:
-            summary = jobs.groups(inputs, output, options=settings, to=o.table(to), progress=show)
+            summary = jobs.groups(
+                inputs, output, options=settings, to=o.table(to), progress=show, notice=None if quiet else note
+            )
         if not quiet:
             show_job(summary)
 

@@ -70,9 +70,37 @@ Workers = Annotated[
     int | None,
     typer.Option(help="Threads [default: as many as help]. Never changes a result.", show_default=False),
 ]
+DedupBits = Annotated[
+    int | None,
+    typer.Option(
+        metavar="64|128", help="Width of a fingerprint [default: 64; 128 with --verify alone].", show_default=False
+    ),
+]
+Verify = Annotated[
+    str | None,
+    typer.Option(
+        metavar="jaccard:T|none",
+        help="Near-duplicates share features to at least this Jaccard similarity, which is checked exactly "
+        "[default: jaccard:0.8; none with --max-distance].",
+        show_default=False,
+    ),
+]
+PairsVerify = Annotated[
+    str | None,
+    typer.Option(
+        metavar="jaccard:T|none",
+        help="Drop pairs that share fewer features than this Jaccard similarity, checked exactly [default: none].",
+        show_default=False,
+    ),
+]
 MaxDistance = Annotated[
-    str,
-    typer.Option(metavar="BITS", help="Near-duplicates differ in at most so many bits."),
+    str | None,
+    typer.Option(
+        metavar="BITS",
+        help="Fingerprints of near-duplicates differ in at most so many bits [default: what --verify needs; 3 where "
+        "nothing is verified].",
+        show_default=False,
+    ),
 ]
 MinFeatures = Annotated[
     int,
@@ -108,9 +136,29 @@ def settings(kind: type[Options], given: dict[str, Any]) -> Options:
         if values.get("max_distance") is not None:
             text = values["max_distance"].strip()
             values["max_distance"] = int(text) if text.isdecimal() else text
+        if given.get("verify") is not None:
+            values["min_jaccard"] = _parse_verify(given["verify"])
+            if values["min_jaccard"] is None and values["max_distance"] is None:
+                values["max_distance"] = 3
+        if values["bits"] is None:
+            del values["bits"]
         options = kind(**values)
         options.hasher()
     return options
+
+
+def _parse_verify(text: str) -> float | None:
+    kind, _, value = text.strip().lower().partition(":")
+    if kind == "none" and not value:
+        return None
+    try:
+        if kind != "jaccard":
+            raise ValueError
+        return float(value)
+    except ValueError:
+        raise ValueError(
+            f"verify {text!r}: expected jaccard:T with T from 0 to 1, as in jaccard:0.8, or none"
+        ) from None
 
 
 def table(to: str | None) -> Format | None:

@@ -49,15 +49,23 @@ def failures() -> Iterator[None]:
     except BrokenPipeError:  # who reads our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILED) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         note("gpusim: interrupted")
+        _show_notes(error)
         raise typer.Exit(INTERRUPTED) from None
     except (GpusimError, OSError) as error:
         note(f"gpusim: error: {' '.join(str(error).split())}")
+        _show_notes(error)
         raise typer.Exit(FAILED) from None
-    except MemoryError:
+    except MemoryError as error:
         note("gpusim: error: out of memory")
+        _show_notes(error)
         raise typer.Exit(FAILED) from None
+
+
+def _show_notes(error: BaseException) -> None:
+    for text in getattr(error, "__notes__", []):
+        note(f"gpusim: {text}")
 
 
 @contextmanager
@@ -102,6 +110,7 @@ def show_summary(summary: Summary) -> None:
         ("too short", s.short, "kept, not compared"),
         ("bad records", s.bad_records, "skipped"),
         ("invalid UTF-8", s.invalid_utf8, "sequences read as U+FFFD"),
+        ("taken over", s.resumed, "inputs an interrupted run had read"),
         ("files left out", len(s.left_out), "neither corpora nor texts"),
     ]
     for name, count, remark in rows:

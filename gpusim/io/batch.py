@@ -110,6 +110,10 @@ class ErrorLog:
         bad = BadRecord(file, line, reason)
         if self.policy == "fail":
             raise InputError(str(bad))
+        self.note(bad)
+
+    def note(self, bad: BadRecord) -> None:
+        """Count a bad record that is skipped, and hand it on."""
         self.count += 1
         if len(self.first) < 10:
             self.first.append(bad)

@@ -49,6 +49,8 @@ class DocumentsReader(Reader):
             if not wanted:
                 outputs.remove(target.path / name)
                 continue
+            if outputs.finished(target.path / name):
+                continue
             path = self.source.path / name
             with outputs.open(target.path / name) as out:
                 try:

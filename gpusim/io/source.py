@@ -35,6 +35,7 @@ class Source:
         format: how records lie in it.
         files: of a directory of text files, their paths below ``path``, sorted; otherwise empty.
         size: bytes on disk.
+        temporary: True for a copy of what could be read only once.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Source:
     format: Format
     files: tuple[str, ...] = ()
     size: int = 0
+    temporary: bool = False
 
     def paths(self) -> list[Path]:
         """Every file that is read."""
@@ -94,7 +96,7 @@ def find_sources(inputs: Sequence[str | os.PathLike[str]], format: Format | None
             piped = format or Format("jsonl")
             copy = temporary.enter_context(spool(sys.stdin.buffer))
             name = f"stdin.{piped.kind}{codec_suffix(piped.codec)}"
-            sources.append(_file("stdin", Path(copy.name), piped, name))
+            sources.append(_file("stdin", Path(copy.name), piped, name, temporary=True))
         elif path.is_dir():
             found, others = _directory(name, path)
             sources.extend(found)
@@ -120,11 +122,11 @@ def _named(name: str, path: Path, format: Format | None, temporary: ExitStack) -
         format = Format(format.kind, split_suffixes(path)[1])
     if format is None:
         raise InputError(f"{name}: the suffix tells no known format ({known_suffixes()}); name it with --format")
-    return _file(name, data, format, path.name)
+    return _file(name, data, format, path.name, temporary=data != path)
 
 
-def _file(name: str, path: Path, format: Format, output: str) -> Source:
-    return Source(printable(name), path, output, format, size=path.stat().st_size)
+def _file(name: str, path: Path, format: Format, output: str, *, temporary: bool = False) -> Source:
+    return Source(printable(name), path, output, format, size=path.stat().st_size, temporary=temporary)
 
 
 def _directory(name: str, path: Path) -> tuple[list[Source], list[str]]:
