@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gpusim.hexform import from_signed as from_signed
     from gpusim.hexform import to_hex as to_hex
     from gpusim.hexform import to_signed as to_signed
+    from gpusim.idf import Idf as Idf
     from gpusim.index import Index as Index
     from gpusim.index import Matches as Matches
     from gpusim.join import JoinPlan as JoinPlan
@@ -46,6 +47,7 @@ _NAMES = {
     "groups": ("group", "group_fingerprints"),
     "hamming": ("Neighbors", "hamming_matrix", "nearest", "similarity_matrix"),
     "hexform": ("from_hex", "from_signed", "to_hex", "to_signed"),
+    "idf": ("Idf",),
     "index": ("Index", "Matches"),
     "join": ("JoinPlan", "Pairs", "explain_plan", "iter_near_duplicates", "near_duplicates"),
     "simhasher": ("Batch", "SimHasher"),

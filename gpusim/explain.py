@@ -12,7 +12,7 @@ from gpusim.backends.numpy_backend import NumpyBackend
 from gpusim.backends.numpy_sums import signed_sums
 from gpusim.hexform import to_hex
 from gpusim.texts import prepare, raw_batches
-from gpusim.weights import fixed_point, log_weights
+from gpusim.weights import feature_weights, fixed_point
 
 if TYPE_CHECKING:
     from gpusim.simhasher import SimHasher
@@ -94,9 +94,7 @@ def explain(hasher: SimHasher, text: str | bytes) -> Explanation:
     hashes = reference.hash_ranges(ranges, hash=hasher.hash, seed=hasher.seed, words=hasher.words)
     unique = reference.distinct(hashes, ranges.offsets, count=True)
     counts = np.asarray(unique.counts)
-    weights: NDArray[Any] = {"binary": np.ones_like(counts), "count": counts, "log": log_weights(counts)}[
-        hasher.weights
-    ]
+    weights = feature_weights(hasher.weights, unique.hashes, counts)
     sums = signed_sums(unique.hashes, unique.offsets, fixed_point(weights, unique.offsets))[0]
     names = [
         ranges.buffer[s : s + n].tobytes().decode()

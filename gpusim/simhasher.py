@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
@@ -23,8 +24,9 @@ from gpusim.custom import check_hashes, read_features
 from gpusim.errors import DeviceMemoryError
 from gpusim.explain import Explanation, explain
 from gpusim.features import Chars, Words
+from gpusim.idf import Idf
 from gpusim.texts import RawBatch, prepare, raw_batches
-from gpusim.weights import WEIGHTS, fixed_point, log_weights
+from gpusim.weights import WEIGHTS, feature_weights, fixed_point
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,8 +59,8 @@ class SimHasher:
     Args:
         bits: 64 or 128.
         features: ``Words(n)`` or ``Chars(n)``.
-        weights: ``"binary"`` (each distinct feature once), ``"count"`` (the term frequency) or ``"log"``
-            (1 + ln of it).
+        weights: ``"binary"`` (each distinct feature once), ``"count"`` (the term frequency), ``"log"`` (1 + ln of it)
+            or an :class:`gpusim.Idf` fitted with the same features (term frequency times idf).
         hash: ``"murmur3"`` (MurmurHash3 x64 128) or ``"md5"``.
         seed: of MurmurHash3, 0 to 2**32 - 1.
         lowercase: whether to lowercase text.
@@ -74,7 +76,7 @@ class SimHasher:
 
     bits: int = 64
     features: Words | Chars = _DEFAULT_FEATURES
-    weights: str = "binary"
+    weights: str | Idf = "binary"
     hash: str = "murmur3"
     seed: int = 0
     lowercase: bool = True
@@ -84,17 +86,20 @@ class SimHasher:
 
     def __post_init__(self) -> None:
         _check("bits", self.bits, (64, 128))
-        _check("weights", self.weights, WEIGHTS)
+        if not isinstance(self.weights, Idf):
+            _check("weights", self.weights, WEIGHTS, "an Idf")
         _check("hash", self.hash, ("murmur3", "md5"))
         _check("normalize", self.normalize, ("NFKC", None))
         _check("lowercase", self.lowercase, (True, False))
         if not isinstance(self.features, Words | Chars):
             raise TypeError(f"features: expected Words(n) or Chars(n), got {self.features!r}")
-        _check_whole("seed", self.seed, 0, 2**32 - 1)
+        check_whole("seed", self.seed, 0, 2**32 - 1)
         if self.hash == "md5" and self.seed != 0:
             raise ValueError(f"seed: MD5 takes none, so it must stay 0, got {self.seed}")
         if self.workers is not None:
-            _check_whole("workers", self.workers, 1, 1024)
+            check_whole("workers", self.workers, 1, 1024)
+        if isinstance(self.weights, Idf):
+            self.weights.check(self)
         object.__setattr__(self, "backend", resolve(self.backend))
 
     def fingerprint(self, texts: Any) -> NDArray[np.uint64]:
@@ -114,8 +119,7 @@ class SimHasher:
 
     def analyze(self, texts: Any) -> Batch:
         """Fingerprints of documents, with the number of features of each. Arguments as :meth:`fingerprint`."""
-        backend = self._backend
-        parts = list(_map(self._analyze_batch, raw_batches(texts, backend.batch_bytes), self._threads))
+        parts = list(self._each_batch(self._analyze_batch, texts))
         if not parts:
             parts = [Batch(np.empty((0, self.words), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
         return _joined(parts)
@@ -168,6 +172,13 @@ class SimHasher:
         """The algorithm made visible on one document: features, weights, hashes, signed sums, bits."""
         return explain(self, text)
 
+    def distinct_hashes(self, texts: Any) -> Iterator[tuple[NDArray[np.uint64], int]]:
+        """Hashes ``(k, bits // 64)`` of each document's distinct features, and how many documents, batch by batch.
+
+        Arguments as :meth:`fingerprint`.
+        """
+        return self._each_batch(self._distinct_batch, texts)
+
     @property
     def words(self) -> int:
         """64-bit words of a fingerprint."""
@@ -182,21 +193,27 @@ class SimHasher:
     def _threads(self) -> int:
         return self.workers or self._backend.max_workers
 
-    def _analyze_batch(self, raw: RawBatch) -> Batch:
-        try:
-            return self._analyze_at_once(raw)
-        except DeviceMemoryError:
-            middle = (len(raw.offsets) - 1) // 2
-            if middle == 0:
-                raise
-            halves = (raw.offsets[: middle + 1], raw.offsets[middle:])
-            return _joined([self._analyze_batch(RawBatch(raw.data, offsets)) for offsets in halves])
+    def _each_batch(self, function: Callable[[RawBatch], R], texts: Any) -> Iterator[R]:
+        """What ``function`` makes of batches of the texts, in order; of halves where a device has too little memory."""
+        batches = raw_batches(texts, self._backend.batch_bytes)
+        for parts in _map(partial(_in_parts, function), batches, self._threads):
+            yield from parts
 
-    def _analyze_at_once(self, raw: RawBatch) -> Batch:
+    def _analyze_batch(self, raw: RawBatch) -> Batch:
+        hashes, offsets, invalid = self._hash_batch(raw)
+        fingerprints, n_features = self._sum(hashes, offsets)
+        return Batch(fingerprints, n_features, invalid)
+
+    def _distinct_batch(self, raw: RawBatch) -> tuple[NDArray[np.uint64], int]:
+        hashes, offsets, _ = self._hash_batch(raw)
+        unique = self._backend.distinct(hashes, offsets, count=False)
+        return self._backend.to_numpy(unique.hashes), len(offsets) - 1
+
+    def _hash_batch(self, raw: RawBatch) -> tuple[Array, Array, NDArray[np.int64]]:
+        """Hashes of all features, offsets of the documents, invalid sequences in each."""
         text, invalid = prepare(raw, nfkc=self.normalize == "NFKC")
         ranges = self._backend.features(text, self.features, lowercase=self.lowercase)
-        fingerprints, n_features = self._sum(self._hash(ranges), ranges.offsets)
-        return Batch(fingerprints, n_features, invalid)
+        return self._hash(ranges), ranges.offsets, invalid
 
     def _hash(self, ranges: FeatureRanges) -> Array:
         return self._backend.hash_ranges(ranges, hash=self.hash, seed=self.seed, words=self.words)
@@ -204,14 +221,17 @@ class SimHasher:
     def _sum(self, hashes: Array, offsets: Array) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Fingerprints and the number of distinct features, features weighted as the settings say."""
         backend = self._backend
-        unique = backend.distinct(hashes, offsets, count=self.weights == "log")
+        weighted = self.weights not in ("binary", "count")
+        unique = backend.distinct(hashes, offsets, count=weighted)
         if self.weights == "count":
             out = backend.accumulate(hashes, offsets, None)
-        elif self.weights == "binary":
+        elif not weighted:
             out = backend.accumulate(unique.hashes, unique.offsets, None)
         else:
-            weights = fixed_point(log_weights(backend.to_numpy(unique.counts)), backend.to_numpy(unique.offsets))
-            out = backend.accumulate(unique.hashes, unique.offsets, backend.asarray(weights))
+            own = backend.to_numpy(unique.hashes) if isinstance(self.weights, Idf) else None
+            weights = feature_weights(self.weights, own, backend.to_numpy(unique.counts))
+            exact = fixed_point(weights, backend.to_numpy(unique.offsets))
+            out = backend.accumulate(unique.hashes, unique.offsets, backend.asarray(exact))
         return backend.to_numpy(out), np.diff(backend.to_numpy(unique.offsets))
 
     def _weighted_sum(self, hashes: Array, offsets: Array, weights: Any) -> NDArray[np.uint64]:
@@ -227,6 +247,18 @@ def _joined(parts: list[Batch]) -> Batch:
         np.concatenate([p.n_features for p in parts]),
         np.concatenate([p.n_invalid for p in parts]),
     )
+
+
+def _in_parts(function: Callable[[RawBatch], R], raw: RawBatch) -> list[R]:
+    """What ``function`` makes of a batch, or of its halves where a device has too little memory for the whole."""
+    try:
+        return [function(raw)]
+    except DeviceMemoryError:
+        middle = (len(raw.offsets) - 1) // 2
+        if middle == 0:
+            raise
+        halves = (raw.offsets[: middle + 1], raw.offsets[middle:])
+        return [part for offsets in halves for part in _in_parts(function, RawBatch(raw.data, offsets))]
 
 
 def _map(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
@@ -247,12 +279,13 @@ def _map(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterat
             yield waiting.popleft().result()
 
 
-def _check(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+def _check(name: str, value: Any, allowed: tuple[Any, ...], *others: str) -> None:
     if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
-        raise ValueError(f"{name}: expected {' or '.join(map(repr, allowed))}, got {value!r}")
+        raise ValueError(f"{name}: expected {' or '.join([*map(repr, allowed), *others])}, got {value!r}")
 
 
-def _check_whole(name: str, value: Any, low: int, high: int) -> None:
+def check_whole(name: str, value: Any, low: int, high: int) -> None:
+    """Raise unless ``value`` is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name}: expected a whole number, got {value!r}")
     if not low <= value <= high:

@@ -289,6 +289,45 @@ def search(
 
 
 @app.command()
+def idf(
+    inputs: o.Inputs,
+    output: Annotated[str, typer.Option("--output", "-o", help="The model, a file named .idf.", show_default=False)],
+    min_df: Annotated[int, typer.Option(help="Drop features that occur in fewer documents.")] = 1,
+    max_features: Annotated[
+        int | None, typer.Option(help="Keep so many, those in most documents [default: all].", show_default=False)
+    ] = None,
+    text_field: o.TextField = "text",
+    id_field: o.IdField = None,
+    format: o.InputFormat = None,
+    on_error: o.OnError = "fail",
+    errors_out: o.ErrorsOut = None,
+    overwrite: o.Overwrite = False,
+    features: o.Features = "words:3",
+    bits: o.Bits = 64,
+    hash: o.Hash = "murmur3",
+    seed: o.Seed = 0,
+    backend: o.Backend = "auto",
+    workers: o.Workers = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Count in how many documents each feature occurs.
+
+    The model serves as --weights FILE.idf of other commands with the same features, bits, hash and seed.
+    """
+    given = locals()
+    if not output.endswith(".idf"):
+        raise typer.BadParameter(f"{output}: name the model FILE.idf, so that --weights knows it")
+    with failures():
+        from gpusim import jobs
+
+        settings = o.settings(jobs.IdfOptions, given)
+        with progress(quiet) as show:
+            summary = jobs.idf(inputs, output, options=settings, progress=show)
+        if not quiet:
+            show_job(summary)
+
+
+@app.command()
 def explain(
     texts: Annotated[list[str], typer.Argument(metavar="TEXT...", show_default=False)],
     features: o.Features = "words:3",
