@@ -13,20 +13,23 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpusim.backends import Backend, resolve
 from gpusim.backends.base import Array, FeatureRanges
-from gpusim.custom import check_hashes, read_features
+from gpusim.custom import CustomFeatures, check_hashes, read_features
 from gpusim.errors import DeviceMemoryError
 from gpusim.explain import Explanation, explain
 from gpusim.features import Chars, Words
 from gpusim.idf import Idf
 from gpusim.texts import RawBatch, prepare, raw_batches
 from gpusim.weights import WEIGHTS, feature_weights, fixed_point
+
+if TYPE_CHECKING:
+    from gpusim.interop import CompatibleHasher
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -119,10 +122,7 @@ class SimHasher:
 
     def analyze(self, texts: Any) -> Batch:
         """Fingerprints of documents, with the number of features of each. Arguments as :meth:`fingerprint`."""
-        parts = list(self._each_batch(self._analyze_batch, texts))
-        if not parts:
-            parts = [Batch(np.empty((0, self.words), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
-        return _joined(parts)
+        return join_batches(list(self.each_batch(self._analyze_batch, texts)), self.words)
 
     def fingerprint_features(self, docs: Iterable[Any]) -> NDArray[np.uint64]:
         """Fingerprints of documents given by features of your own.
@@ -139,14 +139,7 @@ class SimHasher:
             ValueError: a weight is NaN or infinite. Both messages name document and feature by number.
         """
         custom = read_features(docs)
-        hashes = self._hash(custom.ranges)
-        offsets = custom.ranges.offsets
-        if not custom.weighted.any():
-            return self._sum(hashes, offsets)[0]
-        weighted = self._weighted_sum(hashes, offsets, custom.weights)
-        if custom.weighted.all():
-            return weighted
-        return np.where(custom.weighted[:, None], weighted, self._sum(hashes, offsets)[0])
+        return self.sum_custom(custom, self.hash_ranges(custom.ranges, self.words))
 
     def fingerprint_hashes(self, hashes: Any, offsets: Any, weights: Any = None) -> NDArray[np.uint64]:
         """Fingerprints of documents given by hashes computed elsewhere.
@@ -165,8 +158,25 @@ class SimHasher:
         """
         hashes, offsets, weights = check_hashes(hashes, offsets, weights, self.words)
         if weights is None:
-            return self._sum(hashes, offsets)[0]
+            return self.sum_hashes(hashes, offsets)[0]
         return self._weighted_sum(hashes, offsets, weights)
+
+    @staticmethod
+    def compatible_with(package: str, bits: int = 64, backend: str | Backend = "auto") -> CompatibleHasher:
+        """A hasher that makes another package's fingerprints of text, bit for bit.
+
+        Args:
+            package: ``"simhash"`` (PyPI ``simhash``), ``"seomoz"`` (``simhash-pybind``, simhash-py, simhash-cpp with
+                the features of its README) or ``"text-dedup"`` (needs the extra ``interop``).
+            bits: 64; for ``"simhash"`` also 128.
+            backend: as of this class.
+
+        Raises:
+            ValueError: an unknown package, or a width that it has not.
+        """
+        from gpusim.interop import CompatibleHasher
+
+        return CompatibleHasher(package, bits, backend)
 
     def explain(self, text: str | bytes) -> Explanation:
         """The algorithm made visible on one document: features, weights, hashes, signed sums, bits."""
@@ -177,48 +187,21 @@ class SimHasher:
 
         Arguments as :meth:`fingerprint`.
         """
-        return self._each_batch(self._distinct_batch, texts)
+        return self.each_batch(self._distinct_batch, texts)
 
-    @property
-    def words(self) -> int:
-        """64-bit words of a fingerprint."""
-        return self.bits // 64
+    # -- stages, for modules that arrange them in other ways --------------------------------------------------
 
-    @property
-    def _backend(self) -> Backend:
-        assert isinstance(self.backend, Backend)
-        return self.backend
-
-    @property
-    def _threads(self) -> int:
-        return self.workers or self._backend.max_workers
-
-    def _each_batch(self, function: Callable[[RawBatch], R], texts: Any) -> Iterator[R]:
+    def each_batch(self, function: Callable[[RawBatch], R], texts: Any) -> Iterator[R]:
         """What ``function`` makes of batches of the texts, in order; of halves where a device has too little memory."""
         batches = raw_batches(texts, self._backend.batch_bytes)
         for parts in _map(partial(_in_parts, function), batches, self._threads):
             yield from parts
 
-    def _analyze_batch(self, raw: RawBatch) -> Batch:
-        hashes, offsets, invalid = self._hash_batch(raw)
-        fingerprints, n_features = self._sum(hashes, offsets)
-        return Batch(fingerprints, n_features, invalid)
+    def hash_ranges(self, ranges: FeatureRanges, words: int) -> Array:
+        """Hashes ``(m, words)`` of byte ranges."""
+        return self._backend.hash_ranges(ranges, hash=self.hash, seed=self.seed, words=words)
 
-    def _distinct_batch(self, raw: RawBatch) -> tuple[NDArray[np.uint64], int]:
-        hashes, offsets, _ = self._hash_batch(raw)
-        unique = self._backend.distinct(hashes, offsets, count=False)
-        return self._backend.to_numpy(unique.hashes), len(offsets) - 1
-
-    def _hash_batch(self, raw: RawBatch) -> tuple[Array, Array, NDArray[np.int64]]:
-        """Hashes of all features, offsets of the documents, invalid sequences in each."""
-        text, invalid = prepare(raw, nfkc=self.normalize == "NFKC")
-        ranges = self._backend.features(text, self.features, lowercase=self.lowercase)
-        return self._hash(ranges), ranges.offsets, invalid
-
-    def _hash(self, ranges: FeatureRanges) -> Array:
-        return self._backend.hash_ranges(ranges, hash=self.hash, seed=self.seed, words=self.words)
-
-    def _sum(self, hashes: Array, offsets: Array) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    def sum_hashes(self, hashes: Array, offsets: Array) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Fingerprints and the number of distinct features, features weighted as the settings say."""
         backend = self._backend
         weighted = self.weights not in ("binary", "count")
@@ -234,6 +217,46 @@ class SimHasher:
             out = backend.accumulate(unique.hashes, unique.offsets, backend.asarray(exact))
         return backend.to_numpy(out), np.diff(backend.to_numpy(unique.offsets))
 
+    def sum_custom(self, custom: CustomFeatures, hashes: Array) -> NDArray[np.uint64]:
+        """Fingerprints of custom features with the given hashes; those of a document without weights as set."""
+        offsets = custom.ranges.offsets
+        if not custom.weighted.any():
+            return self.sum_hashes(hashes, offsets)[0]
+        weighted = self._weighted_sum(hashes, offsets, custom.weights)
+        if custom.weighted.all():
+            return weighted
+        return np.where(custom.weighted[:, None], weighted, self.sum_hashes(hashes, offsets)[0])
+
+    @property
+    def words(self) -> int:
+        """64-bit words of a fingerprint."""
+        return self.bits // 64
+
+    @property
+    def _backend(self) -> Backend:
+        assert isinstance(self.backend, Backend)
+        return self.backend
+
+    @property
+    def _threads(self) -> int:
+        return self.workers or self._backend.max_workers
+
+    def _analyze_batch(self, raw: RawBatch) -> Batch:
+        hashes, offsets, invalid = self._hash_batch(raw)
+        fingerprints, n_features = self.sum_hashes(hashes, offsets)
+        return Batch(fingerprints, n_features, invalid)
+
+    def _distinct_batch(self, raw: RawBatch) -> tuple[NDArray[np.uint64], int]:
+        hashes, offsets, _ = self._hash_batch(raw)
+        unique = self._backend.distinct(hashes, offsets, count=False)
+        return self._backend.to_numpy(unique.hashes), len(offsets) - 1
+
+    def _hash_batch(self, raw: RawBatch) -> tuple[Array, Array, NDArray[np.int64]]:
+        """Hashes of all features, offsets of the documents, invalid sequences in each."""
+        text, invalid = prepare(raw, nfkc=self.normalize == "NFKC")
+        ranges = self._backend.features(text, self.features, lowercase=self.lowercase)
+        return self.hash_ranges(ranges, self.words), ranges.offsets, invalid
+
     def _weighted_sum(self, hashes: Array, offsets: Array, weights: Any) -> NDArray[np.uint64]:
         backend = self._backend
         exact = fixed_point(weights, backend.to_numpy(offsets))
@@ -241,11 +264,13 @@ class SimHasher:
         return out
 
 
-def _joined(parts: list[Batch]) -> Batch:
+def join_batches(parts: list[Batch], words: int) -> Batch:
+    """Batches as one, of fingerprints of ``words`` 64-bit words."""
+    nothing = np.empty(0, np.int64)
     return Batch(
-        np.concatenate([p.fingerprints for p in parts]),
-        np.concatenate([p.n_features for p in parts]),
-        np.concatenate([p.n_invalid for p in parts]),
+        np.concatenate([np.empty((0, words), np.uint64), *(p.fingerprints for p in parts)]),
+        np.concatenate([nothing, *(p.n_features for p in parts)]),
+        np.concatenate([nothing, *(p.n_invalid for p in parts)]),
     )
 
 
