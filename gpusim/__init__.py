@@ -10,9 +10,11 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from gpusim.backends import BackendStatus as BackendStatus
     from gpusim.backends import backends as backends
+    from gpusim.comparison import Comparison as Comparison
     from gpusim.errors import BackendUnavailableError as BackendUnavailableError
     from gpusim.errors import GpusimError as GpusimError
     from gpusim.errors import InputError as InputError
+    from gpusim.errors import MissingPackageError as MissingPackageError
     from gpusim.errors import OutputError as OutputError
     from gpusim.explain import Explanation as Explanation
     from gpusim.features import Chars as Chars
@@ -41,7 +43,8 @@ if TYPE_CHECKING:
 # Where each public name lives; a module is imported when one of its names is first used.
 _NAMES = {
     "backends": ("BackendStatus",),
-    "errors": ("BackendUnavailableError", "GpusimError", "InputError", "OutputError"),
+    "comparison": ("Comparison",),
+    "errors": ("BackendUnavailableError", "GpusimError", "InputError", "MissingPackageError", "OutputError"),
     "explain": ("Explanation",),
     "features": ("Chars", "Words"),
     "groups": ("group", "group_fingerprints"),

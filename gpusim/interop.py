@@ -17,6 +17,7 @@ from gpusim.backends import Backend
 from gpusim.backends.base import Array, FeatureRanges
 from gpusim.backends.numpy_text import windows
 from gpusim.custom import read_features
+from gpusim.errors import MissingPackageError
 from gpusim.simhasher import Batch, SimHasher, join_batches
 from gpusim.texts import RawBatch, prepare
 
@@ -77,7 +78,7 @@ class CompatibleHasher:
 
     Raises:
         ValueError: an unknown package, or a width that it has not.
-        ModuleNotFoundError: ``"text-dedup"`` needs xxhash (extra ``interop``).
+        MissingPackageError: ``"text-dedup"`` needs xxhash (extra ``interop``).
     """
 
     def __init__(self, package: str, bits: int = 64, backend: str | Backend = "auto") -> None:
@@ -159,6 +160,6 @@ def _hash_xxh3(ranges: FeatureRanges) -> NDArray[np.uint64]:
 def _xxh3() -> Callable[[bytes, int], int]:
     try:
         from xxhash import xxh3_64_intdigest
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("text-dedup's hash needs xxhash: pip install 'gpusim[interop]'") from error
+    except ModuleNotFoundError:
+        raise MissingPackageError("text-dedup's hash needs xxhash: pip install 'gpusim[interop]'") from None
     return xxh3_64_intdigest

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from gpusim.backends import Backend, resolve
 from gpusim.backends.base import Array, FeatureRanges
+from gpusim.comparison import Comparison
 from gpusim.custom import CustomFeatures, check_hashes, read_features
 from gpusim.errors import DeviceMemoryError
 from gpusim.explain import Explanation, explain
@@ -181,6 +182,10 @@ class SimHasher:
     def explain(self, text: str | bytes) -> Explanation:
         """The algorithm made visible on one document: features, weights, hashes, signed sums, bits."""
         return explain(self, text)
+
+    def compare(self, left: str | bytes, right: str | bytes) -> Comparison:
+        """Two documents side by side: which features differ, which bits flip, and by what margin."""
+        return Comparison(explain(self, left), explain(self, right))
 
     def distinct_hashes(self, texts: Any) -> Iterator[tuple[NDArray[np.uint64], int]]:
         """Hashes ``(k, bits // 64)`` of each document's distinct features, and how many documents, batch by batch.

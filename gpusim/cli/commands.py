@@ -329,7 +329,14 @@ def idf(
 
 @app.command()
 def explain(
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", show_default=False)],
+    texts: Annotated[
+        list[str],
+        typer.Argument(metavar="TEXT [TEXT]", help="One text, or two to be compared.", show_default=False),
+    ],
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the signed sums as bars: .png or .svg.", show_default=False)
+    ] = None,
+    overwrite: o.Overwrite = False,
     features: o.Features = "words:3",
     bits: o.Bits = 64,
     weights: o.Weights = "binary",
@@ -339,19 +346,22 @@ def explain(
 ) -> None:
     """Show how the fingerprint of a text comes about.
 
-    Features, their weights and hashes, the signed sums, the bits.
+    Features, their weights and hashes, the signed sums, the bits. Of two texts: the features that differ, the bits that
+    flip, and by what margin.
     """
     given = locals()
+    if len(texts) > 2:
+        raise typer.BadParameter(f"explains one text or compares two, got {len(texts)}; quote each text")
     with failures():
         from gpusim.scan import CorpusOptions
 
         hasher = o.settings(CorpusOptions, given).hasher()
-        for number, text in enumerate(texts):
-            why = hasher.explain(text)
-            if as_json:
-                print(json.dumps(why.to_dict(), ensure_ascii=False))
-            else:
-                print("\n" * (number > 0) + str(why))
+        result = hasher.compare(*texts) if len(texts) == 2 else hasher.explain(texts[0])
+        if plot is not None:
+            from gpusim.plot import plot_sums
+
+            plot_sums([result.left, result.right] if len(texts) == 2 else [result], plot, overwrite=overwrite)
+        print(json.dumps(result.to_dict(), ensure_ascii=False) if as_json else result)
 
 
 @app.command()
