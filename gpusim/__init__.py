@@ -10,9 +10,11 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from gpusim.backends import BackendStatus as BackendStatus
     from gpusim.backends import backends as backends
+    from gpusim.comparison import Comparison as Comparison
     from gpusim.errors import BackendUnavailableError as BackendUnavailableError
     from gpusim.errors import GpusimError as GpusimError
     from gpusim.errors import InputError as InputError
+    from gpusim.errors import MissingPackageError as MissingPackageError
     from gpusim.errors import OutputError as OutputError
     from gpusim.explain import Explanation as Explanation
     from gpusim.features import Chars as Chars
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from gpusim.hexform import from_signed as from_signed
     from gpusim.hexform import to_hex as to_hex
     from gpusim.hexform import to_signed as to_signed
+    from gpusim.idf import Idf as Idf
     from gpusim.index import Index as Index
     from gpusim.index import Matches as Matches
     from gpusim.jaccard import VerifiedPairs as VerifiedPairs
@@ -42,12 +45,14 @@ if TYPE_CHECKING:
 # Where each public name lives; a module is imported when one of its names is first used.
 _NAMES = {
     "backends": ("BackendStatus",),
-    "errors": ("BackendUnavailableError", "GpusimError", "InputError", "OutputError"),
+    "comparison": ("Comparison",),
+    "errors": ("BackendUnavailableError", "GpusimError", "InputError", "MissingPackageError", "OutputError"),
     "explain": ("Explanation",),
     "features": ("Chars", "Words"),
     "groups": ("group", "group_fingerprints"),
     "hamming": ("Neighbors", "hamming_matrix", "nearest", "similarity_matrix"),
     "hexform": ("from_hex", "from_signed", "to_hex", "to_signed"),
+    "idf": ("Idf",),
     "index": ("Index", "Matches"),
     "jaccard": ("VerifiedPairs", "verify"),
     "join": ("JoinPlan", "Pairs", "explain_plan", "iter_near_duplicates", "near_duplicates"),

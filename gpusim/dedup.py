@@ -52,7 +52,7 @@ class DedupOptions(CorpusOptions):
     Attributes:
         max_distance: bits in which fingerprints may differ; None takes :func:`gpusim.jaccard.radius_for`.
         min_jaccard: None takes 0.8 where there is no ``max_distance``, otherwise no check.
-        bits: 64 or 128; 0 takes 64 where there is a ``max_distance``, otherwise 128.
+        bits: 64 or 128; 0 takes that of an :class:`gpusim.Idf`, 64 where there is a ``max_distance``, otherwise 128.
         keep: the survivor of a group: ``"first"`` or ``"last"`` in input order, or the ``"longest"``
             by bytes of text (the first of these).
         groups_out: a table with one row for each member of a group of two or more.
@@ -72,7 +72,8 @@ class DedupOptions(CorpusOptions):
         super().__post_init__()
         one_of("keep", self.keep, KEEP)
         if self.bits == 0:
-            object.__setattr__(self, "bits", 128 if self.max_distance is None else 64)
+            fitted = getattr(self.weights, "bits", None)  # an Idf knows hashes of one width only
+            object.__setattr__(self, "bits", fitted or (128 if self.max_distance is None else 64))
         if self.max_distance is not None:
             check_max_distance(self.max_distance, self.bits)
         elif self.min_jaccard is None:

@@ -13,6 +13,10 @@ class DeviceMemoryError(GpusimError):
     """A GPU has too little free memory for one call; the message says how much. Smaller batches may fit."""
 
 
+class MissingPackageError(GpusimError, ImportError):
+    """An optional package is not installed; the message says which, and how to get it."""
+
+
 class InputError(GpusimError):
     """An input file cannot be read as asked; the message names the file and, where there is one, the line."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,12 +13,12 @@ from gpusim.backends.numpy_backend import NumpyBackend
 from gpusim.backends.numpy_sums import signed_sums
 from gpusim.hexform import to_hex
 from gpusim.texts import prepare, raw_batches
-from gpusim.weights import fixed_point, log_weights
+from gpusim.weights import feature_weights, fixed_point
 
 if TYPE_CHECKING:
     from gpusim.simhasher import SimHasher
 
-_SHOWN = 20  # features in the printed table
+SHOWN = 20  # features in the printed table
 
 
 class Feature(NamedTuple):
@@ -38,6 +39,7 @@ class Explanation:
         canonical: its canonical text.
         features: the distinct features, in order of first occurrence.
         sums: ``(bits,)`` int64 signed sums V, bit 0 first; of weights as scaled, where they are no whole numbers.
+        total: the sum of the absolute weights, in the unit of ``sums``.
         fingerprint: ``(bits // 64,)`` uint64.
     """
 
@@ -45,6 +47,7 @@ class Explanation:
     canonical: str
     features: list[Feature]
     sums: NDArray[np.int64]
+    total: int
     fingerprint: NDArray[np.uint64]
 
     @property
@@ -60,17 +63,24 @@ class Explanation:
             "canonical": self.canonical,
             "features": [{**f._asdict(), "hash": f"{f.hash:0{digits}x}"} for f in self.features],
             "sums": self.sums.tolist(),
+            "total": self.total,
             "bits": self.bits,
             "fingerprint": to_hex(self.fingerprint[None])[0],
         }
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the signed sums as bars; see :func:`gpusim.plot.plot_sums`."""
+        from gpusim.plot import plot_sums
+
+        plot_sums([self], path)
 
     def __str__(self) -> str:
         digits = len(self.sums) // 4
         lines = [f"canonical text  {self.canonical!r}", f"features        {len(self.features)} distinct", ""]
         lines.append(f"{'hash':<{digits}}  {'weight':>8}  feature")
-        lines += [f"{f.hash:0{digits}x}  {f.weight:>8.4g}  {f.text}" for f in self.features[:_SHOWN]]
-        if len(self.features) > _SHOWN:
-            lines.append(f"... and {len(self.features) - _SHOWN} more")
+        lines += [f"{f.hash:0{digits}x}  {f.weight:>8.4g}  {f.text}" for f in self.features[:SHOWN]]
+        if len(self.features) > SHOWN:
+            lines.append(f"... and {len(self.features) - SHOWN} more")
         lines += ["", "signed sum of each bit (bit 1 where it is positive), highest bit first:"]
         sums = self.sums[::-1].tolist()
         width = max(len(f"{v:+d}") for v in sums)
@@ -94,10 +104,9 @@ def explain(hasher: SimHasher, text: str | bytes) -> Explanation:
     hashes = reference.hash_ranges(ranges, hash=hasher.hash, seed=hasher.seed, words=hasher.words)
     unique = reference.distinct(hashes, ranges.offsets, count=True)
     counts = np.asarray(unique.counts)
-    weights: NDArray[Any] = {"binary": np.ones_like(counts), "count": counts, "log": log_weights(counts)}[
-        hasher.weights
-    ]
-    sums = signed_sums(unique.hashes, unique.offsets, fixed_point(weights, unique.offsets))[0]
+    weights = feature_weights(hasher.weights, unique.hashes, counts)
+    exact = fixed_point(weights, unique.offsets)
+    sums = signed_sums(unique.hashes, unique.offsets, exact)[0]
     names = [
         ranges.buffer[s : s + n].tobytes().decode()
         for s, n in zip(ranges.starts[unique.first].tolist(), ranges.lengths[unique.first].tolist(), strict=True)
@@ -108,8 +117,14 @@ def explain(hasher: SimHasher, text: str | bytes) -> Explanation:
         canonical=canonical_text(ranges),
         features=[Feature(*f) for f in zip(names, counts.tolist(), weights.tolist(), values, strict=True)],
         sums=sums,
+        total=int(np.abs(exact).sum()),
         fingerprint=np.packbits(sums > 0, bitorder="little").view("<u8"),
     )
+
+
+def shortened(text: str, length: int) -> str:
+    """The beginning of a text, with an ellipsis where it is longer."""
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def canonical_text(ranges: Any) -> str:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from gpusim.errors import InputError, OutputError
 from gpusim.features import parse_features
 from gpusim.simhasher import SimHasher
+from gpusim.weights import WEIGHTS
 
 _FORMAT = 1
 _SETTINGS = ("bits", "features", "weights", "hash", "seed", "lowercase", "normalize")
@@ -184,15 +185,19 @@ def read_store(path: str | os.PathLike[str], hasher: SimHasher | None) -> tuple[
         ids = np.array(_map(folder / "ids.bin", "<i8", manifest.rows), np.int64)
     alive = np.ones(manifest.rows, bool)
     alive[_removed(folder, manifest)] = False
-    made_with = None if manifest.hasher is None else _hasher(manifest.hasher)
+    made_with = None if manifest.hasher is None else hasher or _hasher(manifest.hasher)
     return Store(folder, manifest), Content(manifest.bits, manifest.max_distance, made_with, rows, ids, alive)
 
 
 def _settings(hasher: SimHasher) -> dict[str, Any]:
-    return {name: getattr(hasher, name) if name != "features" else str(hasher.features) for name in _SETTINGS}
+    values = {name: getattr(hasher, name) for name in _SETTINGS}
+    return {**values, "features": str(hasher.features), "weights": str(hasher.weights)}
 
 
-def _hasher(settings: dict[str, Any]) -> SimHasher:
+def _hasher(settings: dict[str, Any]) -> SimHasher | None:
+    """The hasher of these settings; None where its weights are an Idf, of which an index knows the digest only."""
+    if settings["weights"] not in WEIGHTS:
+        return None
     return SimHasher(**{**settings, "features": parse_features(settings["features"])})
 
 

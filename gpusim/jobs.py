@@ -1,4 +1,4 @@
-"""Jobs over files beside :func:`gpusim.dedup.dedup`: fingerprints, pairs, groups, matrices, searches."""
+"""Jobs over files beside :func:`gpusim.dedup.dedup`: fingerprints, pairs, groups, matrices, searches, Idf models."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -18,7 +19,8 @@ from gpusim.dedup import DedupOptions, choose_keepers, write_groups
 from gpusim.errors import InputError, OutputError
 from gpusim.hamming import check_max_distance
 from gpusim.hexform import to_hex
-from gpusim.io import Corpus, ErrorLog, Format, Outputs, check_targets, open_table, table_format
+from gpusim.idf import IdfFitter
+from gpusim.io import Corpus, ErrorLog, Format, Limits, Outputs, check_targets, open_table, table_format
 from gpusim.io.formats import printable
 from gpusim.io.ids import JsonText, json_texts, plain_texts
 from gpusim.jaccard import VerifiedPairs
@@ -347,6 +349,49 @@ def _look_up(index: Any, fingerprints: Any, ids: Any, options: SearchOptions) ->
         index.add(fingerprints, names)
     order = np.lexsort((distance, query))  # stable: stored documents come before those of this run
     return query[order], [match[i] for i in order.tolist()], distance[order]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdfOptions(CorpusOptions):
+    """Settings of :func:`idf`.
+
+    Attributes:
+        min_df, max_features: the pruning, see :meth:`gpusim.Idf.fit`.
+    """
+
+    min_df: int = 1
+    max_features: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        IdfFitter(self.hasher(), min_df=self.min_df, max_features=self.max_features)  # it checks them
+
+
+def idf(
+    inputs: Sequence[StrPath],
+    output: StrPath,
+    *,
+    options: IdfOptions | None = None,
+    progress: ProgressCallback | None = None,
+) -> JobSummary:
+    """Fit a :class:`gpusim.Idf` to a corpus and save it; ``rows`` of the summary are its features.
+
+    For arguments see :func:`fingerprint`.
+    """
+    options = options or IdfOptions()
+    with _job(inputs, output, options) as job:
+        report = reporter(job.corpus, progress)
+        before = [0, *accumulate(source.size for source in job.corpus.inputs.sources)]
+        with IdfFitter(job.hasher, min_df=options.min_df, max_features=options.max_features) as fitter:
+            for number, batch in job.corpus.batches(Limits(options.batch_rows, options.batch_bytes), job.errors):
+                fitter.add(batch.texts)
+                job.summary.documents += len(batch)
+                job.summary.invalid_utf8 += batch.replaced
+                report("read", before[number] + batch.position, job.summary.documents)
+            model = fitter.result()
+        model.write(job.path, job.outputs)
+        job.summary.rows = len(model)
+    return job.summary
 
 
 def _write_npy(job: _Job, documents: Documents) -> None:

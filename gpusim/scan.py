@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from gpusim.errors import InputError
 from gpusim.features import Chars, Words
+from gpusim.idf import Idf
 from gpusim.io import (
     BadRecord,
     Batch,
@@ -93,7 +94,7 @@ class CorpusOptions:
     batch_bytes: int = 16 << 20
     bits: int = 64
     features: Words | Chars = field(default_factory=Words)
-    weights: str = "binary"
+    weights: str | Idf = "binary"
     hash: str = "murmur3"
     seed: int = 0
     lowercase: bool = True

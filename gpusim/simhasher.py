@@ -11,20 +11,26 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpusim.backends import Backend, resolve
 from gpusim.backends.base import Array, FeatureRanges
-from gpusim.custom import check_hashes, read_features
+from gpusim.comparison import Comparison
+from gpusim.custom import CustomFeatures, check_hashes, read_features
 from gpusim.errors import DeviceMemoryError
 from gpusim.explain import Explanation, explain
 from gpusim.features import Chars, Words
+from gpusim.idf import Idf
 from gpusim.texts import RawBatch, prepare, raw_batches
-from gpusim.weights import WEIGHTS, fixed_point, log_weights
+from gpusim.weights import WEIGHTS, feature_weights, fixed_point
+
+if TYPE_CHECKING:
+    from gpusim.interop import CompatibleHasher
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -69,8 +75,8 @@ class SimHasher:
     Args:
         bits: 64 or 128.
         features: ``Words(n)`` or ``Chars(n)``.
-        weights: ``"binary"`` (each distinct feature once), ``"count"`` (the term frequency) or ``"log"``
-            (1 + ln of it).
+        weights: ``"binary"`` (each distinct feature once), ``"count"`` (the term frequency), ``"log"`` (1 + ln of it)
+            or an :class:`gpusim.Idf` fitted with the same features (term frequency times idf).
         hash: ``"murmur3"`` (MurmurHash3 x64 128) or ``"md5"``.
         seed: of MurmurHash3, 0 to 2**32 - 1.
         lowercase: whether to lowercase text.
@@ -86,7 +92,7 @@ class SimHasher:
 
     bits: int = 64
     features: Words | Chars = _DEFAULT_FEATURES
-    weights: str = "binary"
+    weights: str | Idf = "binary"
     hash: str = "murmur3"
     seed: int = 0
     lowercase: bool = True
@@ -96,17 +102,20 @@ class SimHasher:
 
     def __post_init__(self) -> None:
         _check("bits", self.bits, (64, 128))
-        _check("weights", self.weights, WEIGHTS)
+        if not isinstance(self.weights, Idf):
+            _check("weights", self.weights, WEIGHTS, "an Idf")
         _check("hash", self.hash, ("murmur3", "md5"))
         _check("normalize", self.normalize, ("NFKC", None))
         _check("lowercase", self.lowercase, (True, False))
         if not isinstance(self.features, Words | Chars):
             raise TypeError(f"features: expected Words(n) or Chars(n), got {self.features!r}")
-        _check_whole("seed", self.seed, 0, 2**32 - 1)
+        check_whole("seed", self.seed, 0, 2**32 - 1)
         if self.hash == "md5" and self.seed != 0:
             raise ValueError(f"seed: MD5 takes none, so it must stay 0, got {self.seed}")
         if self.workers is not None:
-            _check_whole("workers", self.workers, 1, 1024)
+            check_whole("workers", self.workers, 1, 1024)
+        if isinstance(self.weights, Idf):
+            self.weights.check(self)
         object.__setattr__(self, "backend", resolve(self.backend))
 
     def fingerprint(self, texts: Any) -> NDArray[np.uint64]:
@@ -126,15 +135,7 @@ class SimHasher:
 
     def analyze(self, texts: Any) -> Batch:
         """Fingerprints of documents, with the number of features of each. Arguments as :meth:`fingerprint`."""
-        none = Batch(np.empty((0, self.words), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
-        return _joined(self._in_batches(self._analyze_batch, texts) or [none])
-
-    def feature_sets(self, texts: Any) -> FeatureHashes:
-        """The 64-bit hashes of the distinct features of each document. Arguments as :meth:`fingerprint`."""
-        parts = self._in_batches(self._feature_batch, texts)
-        sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in parts)])
-        hashes = np.concatenate([np.empty(0, np.uint64), *(part.hashes for part in parts)])
-        return FeatureHashes(hashes, np.cumsum(sizes))
+        return join_batches(list(self.each_batch(self._analyze_batch, texts)), self.words)
 
     def fingerprint_features(self, docs: Iterable[Any]) -> NDArray[np.uint64]:
         """Fingerprints of documents given by features of your own.
@@ -151,14 +152,7 @@ class SimHasher:
             ValueError: a weight is NaN or infinite. Both messages name document and feature by number.
         """
         custom = read_features(docs)
-        hashes = self._hash(custom.ranges, self.words)
-        offsets = custom.ranges.offsets
-        if not custom.weighted.any():
-            return self._sum(hashes, offsets)[0]
-        weighted = self._weighted_sum(hashes, offsets, custom.weights)
-        if custom.weighted.all():
-            return weighted
-        return np.where(custom.weighted[:, None], weighted, self._sum(hashes, offsets)[0])
+        return self.sum_custom(custom, self.hash_ranges(custom.ranges, self.words))
 
     def fingerprint_hashes(self, hashes: Any, offsets: Any, weights: Any = None) -> NDArray[np.uint64]:
         """Fingerprints of documents given by hashes computed elsewhere.
@@ -178,12 +172,86 @@ class SimHasher:
         backend = self._backend
         weights = None if weights is None else backend.to_numpy(weights)
         checked = check_hashes(backend.asarray(hashes), backend.to_numpy(offsets), weights, self.words)
-        out = self._sum(*checked[:2])[0] if weights is None else self._weighted_sum(*checked)
+        out = self.sum_hashes(*checked[:2])[0] if weights is None else self._weighted_sum(*checked)
         return backend.asarray(out) if backend.owns(hashes) else out
+
+    @staticmethod
+    def compatible_with(package: str, bits: int = 64, backend: str | Backend = "auto") -> CompatibleHasher:
+        """A hasher that makes another package's fingerprints of text, bit for bit.
+
+        Args:
+            package: ``"simhash"`` (PyPI ``simhash``), ``"seomoz"`` (``simhash-pybind``, simhash-py, simhash-cpp with
+                the features of its README) or ``"text-dedup"`` (needs the extra ``interop``).
+            bits: 64; for ``"simhash"`` also 128.
+            backend: as of this class.
+
+        Raises:
+            ValueError: an unknown package, or a width that it has not.
+        """
+        from gpusim.interop import CompatibleHasher
+
+        return CompatibleHasher(package, bits, backend)
 
     def explain(self, text: str | bytes) -> Explanation:
         """The algorithm made visible on one document: features, weights, hashes, signed sums, bits."""
         return explain(self, text)
+
+    def compare(self, left: str | bytes, right: str | bytes) -> Comparison:
+        """Two documents side by side: which features differ, which bits flip, and by what margin."""
+        return Comparison(explain(self, left), explain(self, right))
+
+    def distinct_hashes(self, texts: Any) -> Iterator[tuple[NDArray[np.uint64], int]]:
+        """Hashes ``(k, bits // 64)`` of each document's distinct features, and how many documents, batch by batch.
+
+        Arguments as :meth:`fingerprint`.
+        """
+        batches = self.each_batch(partial(self._distinct_batch, self.words), texts)
+        return ((hashes, len(offsets) - 1) for hashes, offsets in batches)
+
+    def feature_sets(self, texts: Any) -> FeatureHashes:
+        """The 64-bit hashes of the distinct features of each document. Arguments as :meth:`fingerprint`."""
+        parts = list(self.each_batch(partial(self._distinct_batch, 1), texts))
+        sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(offsets) for _, offsets in parts)])
+        hashes = np.concatenate([np.empty(0, np.uint64), *(hashes[:, 0] for hashes, _ in parts)])
+        return FeatureHashes(hashes, np.cumsum(sizes))
+
+    # -- stages, for modules that arrange them in other ways --------------------------------------------------
+
+    def each_batch(self, function: Callable[[RawBatch], R], texts: Any) -> Iterator[R]:
+        """What ``function`` makes of batches of the texts, in order; of halves where a device has too little memory."""
+        batches = raw_batches(texts, self._backend.batch_bytes)
+        for parts in _map(partial(_in_parts, function), batches, self._threads):
+            yield from parts
+
+    def hash_ranges(self, ranges: FeatureRanges, words: int) -> Array:
+        """Hashes ``(m, words)`` of byte ranges."""
+        return self._backend.hash_ranges(ranges, hash=self.hash, seed=self.seed, words=words)
+
+    def sum_hashes(self, hashes: Array, offsets: Array) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Fingerprints and the number of distinct features, features weighted as the settings say."""
+        backend = self._backend
+        weighted = self.weights not in ("binary", "count")
+        unique = backend.distinct(hashes, offsets, count=weighted)
+        if self.weights == "count":
+            out = backend.accumulate(hashes, offsets, None)
+        elif not weighted:
+            out = backend.accumulate(unique.hashes, unique.offsets, None)
+        else:
+            own = backend.to_numpy(unique.hashes) if isinstance(self.weights, Idf) else None
+            weights = feature_weights(self.weights, own, backend.to_numpy(unique.counts))
+            exact = fixed_point(weights, backend.to_numpy(unique.offsets))
+            out = backend.accumulate(unique.hashes, unique.offsets, backend.asarray(exact))
+        return backend.to_numpy(out), np.diff(backend.to_numpy(unique.offsets))
+
+    def sum_custom(self, custom: CustomFeatures, hashes: Array) -> NDArray[np.uint64]:
+        """Fingerprints of custom features with the given hashes; those of a document without weights as set."""
+        offsets = custom.ranges.offsets
+        if not custom.weighted.any():
+            return self.sum_hashes(hashes, offsets)[0]
+        weighted = self._weighted_sum(hashes, offsets, custom.weights)
+        if custom.weighted.all():
+            return weighted
+        return np.where(custom.weighted[:, None], weighted, self.sum_hashes(hashes, offsets)[0])
 
     @property
     def words(self) -> int:
@@ -199,52 +267,21 @@ class SimHasher:
     def _threads(self) -> int:
         return self.workers or self._backend.max_workers
 
-    def _in_batches(self, function: Callable[[RawBatch], T], texts: Any) -> list[T]:
-        """The function's results over all batches, in order; a batch too large for the device goes in halves."""
-
-        def results(raw: RawBatch) -> list[T]:
-            try:
-                return [function(raw)]
-            except DeviceMemoryError:
-                middle = (len(raw.offsets) - 1) // 2
-                if middle == 0:
-                    raise
-                halves = (raw.offsets[: middle + 1], raw.offsets[middle:])
-                return [found for offsets in halves for found in results(RawBatch(raw.data, offsets))]
-
-        batches = raw_batches(texts, self._backend.batch_bytes)
-        return [found for part in _map(results, batches, self._threads) for found in part]
-
     def _analyze_batch(self, raw: RawBatch) -> Batch:
-        ranges, invalid = self._features(raw)
-        fingerprints, n_features = self._sum(self._hash(ranges, self.words), ranges.offsets)
+        hashes, offsets, invalid = self._hash_batch(raw, self.words)
+        fingerprints, n_features = self.sum_hashes(hashes, offsets)
         return Batch(fingerprints, n_features, invalid)
 
-    def _feature_batch(self, raw: RawBatch) -> FeatureHashes:
-        backend = self._backend
-        ranges, _ = self._features(raw)
-        unique = backend.distinct(self._hash(ranges, 1), ranges.offsets, count=False)
-        return FeatureHashes(backend.to_numpy(unique.hashes)[:, 0], backend.to_numpy(unique.offsets))
+    def _distinct_batch(self, words: int, raw: RawBatch) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        hashes, offsets, _ = self._hash_batch(raw, words)
+        unique = self._backend.distinct(hashes, offsets, count=False)
+        return self._backend.to_numpy(unique.hashes), self._backend.to_numpy(unique.offsets)
 
-    def _features(self, raw: RawBatch) -> tuple[FeatureRanges, NDArray[np.int64]]:
+    def _hash_batch(self, raw: RawBatch, words: int) -> tuple[Array, Array, NDArray[np.int64]]:
+        """Hashes of all features, offsets of the documents, invalid sequences in each."""
         text, invalid = prepare(raw, nfkc=self.normalize == "NFKC")
-        return self._backend.features(text, self.features, lowercase=self.lowercase), invalid
-
-    def _hash(self, ranges: FeatureRanges, words: int) -> Array:
-        return self._backend.hash_ranges(ranges, hash=self.hash, seed=self.seed, words=words)
-
-    def _sum(self, hashes: Array, offsets: Array) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Fingerprints and the number of distinct features, features weighted as the settings say."""
-        backend = self._backend
-        unique = backend.distinct(hashes, offsets, count=self.weights == "log")
-        if self.weights == "count":
-            out = backend.accumulate(hashes, offsets, None)
-        elif self.weights == "binary":
-            out = backend.accumulate(unique.hashes, unique.offsets, None)
-        else:
-            weights = fixed_point(log_weights(backend.to_numpy(unique.counts)), backend.to_numpy(unique.offsets))
-            out = backend.accumulate(unique.hashes, unique.offsets, backend.asarray(weights))
-        return backend.to_numpy(out), np.diff(backend.to_numpy(unique.offsets))
+        ranges = self._backend.features(text, self.features, lowercase=self.lowercase)
+        return self.hash_ranges(ranges, words), ranges.offsets, invalid
 
     def _weighted_sum(self, hashes: Array, offsets: Array, weights: Any) -> NDArray[np.uint64]:
         backend = self._backend
@@ -253,12 +290,26 @@ class SimHasher:
         return out
 
 
-def _joined(parts: list[Batch]) -> Batch:
+def join_batches(parts: list[Batch], words: int) -> Batch:
+    """Batches as one, of fingerprints of ``words`` 64-bit words."""
+    nothing = np.empty(0, np.int64)
     return Batch(
-        np.concatenate([p.fingerprints for p in parts]),
-        np.concatenate([p.n_features for p in parts]),
-        np.concatenate([p.n_invalid for p in parts]),
+        np.concatenate([np.empty((0, words), np.uint64), *(p.fingerprints for p in parts)]),
+        np.concatenate([nothing, *(p.n_features for p in parts)]),
+        np.concatenate([nothing, *(p.n_invalid for p in parts)]),
     )
+
+
+def _in_parts(function: Callable[[RawBatch], R], raw: RawBatch) -> list[R]:
+    """What ``function`` makes of a batch, or of its halves where a device has too little memory for the whole."""
+    try:
+        return [function(raw)]
+    except DeviceMemoryError:
+        middle = (len(raw.offsets) - 1) // 2
+        if middle == 0:
+            raise
+        halves = (raw.offsets[: middle + 1], raw.offsets[middle:])
+        return [part for offsets in halves for part in _in_parts(function, RawBatch(raw.data, offsets))]
 
 
 def _map(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
@@ -279,12 +330,13 @@ def _map(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterat
             yield waiting.popleft().result()
 
 
-def _check(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+def _check(name: str, value: Any, allowed: tuple[Any, ...], *others: str) -> None:
     if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
-        raise ValueError(f"{name}: expected {' or '.join(map(repr, allowed))}, got {value!r}")
+        raise ValueError(f"{name}: expected {' or '.join([*map(repr, allowed), *others])}, got {value!r}")
 
 
-def _check_whole(name: str, value: Any, low: int, high: int) -> None:
+def check_whole(name: str, value: Any, low: int, high: int) -> None:
+    """Raise unless ``value`` is a whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name}: expected a whole number, got {value!r}")
     if not low <= value <= high:

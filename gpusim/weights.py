@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpusim.unicode.utf8 import Ints
+
+if TYPE_CHECKING:
+    from gpusim.idf import Idf
 
 #: Names that ``SimHasher(weights=...)`` takes.
 WEIGHTS = ("binary", "count", "log")
@@ -81,6 +84,21 @@ def _check_finite(weights: NDArray[np.float64], offsets: Ints) -> None:
         raise ValueError(f"{where}: weight is {weights[bad[0]]}; weights must be finite")
 
 
+def feature_weights(weights: str | Idf, hashes: Any, counts: Ints) -> NDArray[Any]:
+    """Weights ``(m,)`` of distinct features, as ``SimHasher(weights=...)`` says.
+
+    Args:
+        weights: one of :data:`WEIGHTS`, or a model.
+        hashes: ``(m, w)`` uint64; only a model reads them.
+        counts: ``(m,)`` int64 term frequencies, at least 1.
+    """
+    if weights == "binary":
+        return np.ones_like(counts)
+    if weights == "count":
+        return counts
+    return log_weights(counts) if isinstance(weights, str) else weights.weights(hashes, counts)
+
+
 def log_weights(counts: Ints) -> NDArray[np.float64]:
     """``1 + ln tf`` for term frequencies ``(m,)`` int64, at least 1: float64, correctly rounded on every machine."""
     size = min(1 << int(counts.max(initial=1)).bit_length(), _LOG_TABLE)
@@ -99,3 +117,10 @@ def _log_table(size: int) -> NDArray[np.float64]:
 def _one_plus_ln(tf: int) -> float:
     # The C library's logarithm may differ in its last bit from one system to the next; decimal's does not.
     return float(_DIGITS.add(1, _DIGITS.ln(Decimal(tf))))
+
+
+def smooth_idf(n: int, df: Ints) -> NDArray[np.float64]:
+    """``ln((1 + n) / (1 + df)) + 1`` for document frequencies ``(m,)``: float64, correctly rounded on every machine."""
+    unique, inverse = np.unique(df, return_inverse=True)
+    ratios = (_DIGITS.divide(1 + n, 1 + d) for d in unique.tolist())
+    return np.array([float(_DIGITS.add(1, _DIGITS.ln(ratio))) for ratio in ratios])[inverse]

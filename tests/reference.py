@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
 import mmh3
@@ -124,6 +125,23 @@ def fingerprint(
     counts = Counter(hash_feature(f, bits, hash=hash, seed=seed) for f in found)
     weight = {"binary": lambda tf: 1, "count": lambda tf: tf, "log": lambda tf: 1 + math.log(tf)}[weights]
     return quantise(signed_sums([(h, weight(tf)) for h, tf in counts.items()], bits)), len(counts)
+
+
+def smooth_idf(n: int, df: int) -> float:
+    """ln((1 + n) / (1 + df)) + 1 to a hundred digits, rounded once."""
+    with localcontext(Context(prec=100)):
+        return float((Decimal(1 + n) / Decimal(1 + df)).ln() + 1)
+
+
+def document_frequency(texts: list[str], bits: int, kind: str, n: int) -> Counter[int]:
+    """In how many documents each hash occurs."""
+    return Counter(h for text in texts for h in {hash_feature(f, bits) for f in features(text, kind, n)})
+
+
+def idf_fingerprint(text: str, df: dict[int, int], documents: int, bits: int, kind: str, n: int) -> int:
+    counts = Counter(hash_feature(f, bits) for f in features(text, kind, n))
+    weighted = [(h, tf * smooth_idf(documents, df.get(h, 0))) for h, tf in counts.items()]
+    return quantise(signed_sums(weighted, bits)) if weighted else 0
 
 
 def as_number(row: object) -> int:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -254,9 +253,27 @@ def test_explain() -> None:
     done = cli("explain", "The quick brown fox", "--features", "words:2")
     assert done.returncode == 0
     assert "quick brown" in done.stdout.decode()
-    one, two = (json.loads(line) for line in cli("explain", "one text", "two", "--json").stdout.splitlines())
-    expected: list[dict[str, Any]] = [gpusim.SimHasher().explain(text).to_dict() for text in ("one text", "two")]
-    assert [one, two] == json.loads(json.dumps(expected))
+    shown = json.loads(cli("explain", "one text", "--json").stdout)
+    assert shown == gpusim.SimHasher().explain("one text").to_dict()
+
+
+def test_explain_two_texts(tmp_path: Path) -> None:
+    texts = ["The quick brown fox runs", "the quick red fox runs"]
+    expected = gpusim.SimHasher(features=gpusim.Words(1)).compare(*texts)
+    figure = tmp_path / "v.png"
+    done = cli("explain", *texts, "--features", "words:1", "--plot", figure)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == f"{expected}\n"
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert json.loads(cli("explain", *texts, "--features", "words:1", "--json").stdout) == expected.to_dict()
+    for arguments, code, message in [
+        (["a", "b", "c"], 2, "explains one text or compares two, got 3"),
+        (["a", "--plot", tmp_path / "v.pdf"], 1, "v.pdf: a figure is written as .png or .svg"),
+        (["a", "--plot", figure], 1, "exists already; --overwrite replaces it"),
+    ]:
+        done = cli("explain", *arguments)
+        assert (done.returncode, message in done.stderr.decode()) == (code, True), done.stderr
+    assert files(tmp_path) == ["v.png"]
 
 
 def test_info() -> None:

@@ -18,6 +18,7 @@ _LANE_FULL = 255  # features that a byte lane can count
 _FEATURES = 65536  # in one pass of the unweighted sum: temporaries of 512 KB
 _DOCUMENTS = 512  # in one pass of the weighted sum: histograms of 1 MB
 _SIGNS = np.array([[1.0 if byte >> bit & 1 else -1.0 for bit in range(8)] for byte in range(256)])
+_PRODUCT_ROWS = 96  # a product small enough for one BLAS thread: more of them wait for each other on a busy machine
 _HALF = 31  # bits of the lower half of a weight
 _HALF_SUM = 1 << 21  # features whose lower halves add up to less than 2**52
 
@@ -156,5 +157,7 @@ def _signed_sums(hashes: U64, offsets: Ints, weights: Ints) -> Ints:
         key = document + as_bytes[:, lane]
         for half, shift in halves:
             histogram = np.bincount(key, half, minlength=256 * n).reshape(n, 256)
-            out[:, 8 * lane : 8 * lane + 8] += (histogram @ _SIGNS).astype(np.int64) << shift
+            for row in range(0, n, _PRODUCT_ROWS):
+                rows = slice(row, row + _PRODUCT_ROWS)
+                out[rows, 8 * lane : 8 * lane + 8] += (histogram[rows] @ _SIGNS).astype(np.int64) << shift
     return out

@@ -37,8 +37,8 @@ def features(text: TextBatch, features: Words | Chars, *, lowercase: bool) -> Fe
     """See :meth:`gpusim.backends.base.Backend.features`."""
     buffer, starts, ends, words = canonical(text, lowercase=lowercase)
     if isinstance(features, Words):
-        return _windows(buffer, starts, ends, words, features.n)
-    return _windows(buffer, *_code_points(buffer, starts, ends, words, ascii_only=text.ascii), features.n)
+        return windows(buffer, starts, ends, words, features.n)
+    return windows(buffer, *_code_points(buffer, starts, ends, words, ascii_only=text.ascii), features.n)
 
 
 def canonical(text: TextBatch, *, lowercase: bool) -> tuple[Bytes, Ints, Ints, Ints]:
@@ -180,7 +180,7 @@ def _code_points(buffer: Bytes, starts: Ints, ends: Ints, words: Ints, *, ascii_
     )
 
 
-def _windows(buffer: Bytes, starts: Ints, ends: Ints, units: Ints, n: int) -> FeatureRanges:
+def windows(buffer: Bytes, starts: Ints, ends: Ints, units: Ints, n: int) -> FeatureRanges:
     """Windows of ``n`` consecutive units (words or code points) of each document; all of it where it has fewer."""
     counts = np.diff(units)
     sizes = np.where(counts >= n, counts - n + 1, np.minimum(counts, 1))

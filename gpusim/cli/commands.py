@@ -301,8 +301,54 @@ def search(
 
 
 @app.command()
+def idf(
+    inputs: o.Inputs,
+    output: Annotated[str, typer.Option("--output", "-o", help="The model, a file named .idf.", show_default=False)],
+    min_df: Annotated[int, typer.Option(help="Drop features that occur in fewer documents.")] = 1,
+    max_features: Annotated[
+        int | None, typer.Option(help="Keep so many, those in most documents [default: all].", show_default=False)
+    ] = None,
+    text_field: o.TextField = "text",
+    id_field: o.IdField = None,
+    format: o.InputFormat = None,
+    on_error: o.OnError = "fail",
+    errors_out: o.ErrorsOut = None,
+    overwrite: o.Overwrite = False,
+    features: o.Features = "words:3",
+    bits: o.Bits = 64,
+    hash: o.Hash = "murmur3",
+    seed: o.Seed = 0,
+    backend: o.Backend = "auto",
+    workers: o.Workers = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Count in how many documents each feature occurs.
+
+    The model serves as --weights FILE.idf of other commands with the same features, bits, hash and seed.
+    """
+    given = locals()
+    if not output.endswith(".idf"):
+        raise typer.BadParameter(f"{output}: name the model FILE.idf, so that --weights knows it")
+    with failures():
+        from gpusim import jobs
+
+        settings = o.settings(jobs.IdfOptions, given)
+        with progress(quiet) as show:
+            summary = jobs.idf(inputs, output, options=settings, progress=show)
+        if not quiet:
+            show_job(summary)
+
+
+@app.command()
 def explain(
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", show_default=False)],
+    texts: Annotated[
+        list[str],
+        typer.Argument(metavar="TEXT [TEXT]", help="One text, or two to be compared.", show_default=False),
+    ],
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the signed sums as bars: .png or .svg.", show_default=False)
+    ] = None,
+    overwrite: o.Overwrite = False,
     features: o.Features = "words:3",
     bits: o.Bits = 64,
     weights: o.Weights = "binary",
@@ -312,19 +358,22 @@ def explain(
 ) -> None:
     """Show how the fingerprint of a text comes about.
 
-    Features, their weights and hashes, the signed sums, the bits.
+    Features, their weights and hashes, the signed sums, the bits. Of two texts: the features that differ, the bits that
+    flip, and by what margin.
     """
     given = locals()
+    if len(texts) > 2:
+        raise typer.BadParameter(f"explains one text or compares two, got {len(texts)}; quote each text")
     with failures():
         from gpusim.scan import CorpusOptions
 
         hasher = o.settings(CorpusOptions, given).hasher()
-        for number, text in enumerate(texts):
-            why = hasher.explain(text)
-            if as_json:
-                print(json.dumps(why.to_dict(), ensure_ascii=False))
-            else:
-                print("\n" * (number > 0) + str(why))
+        result = hasher.compare(*texts) if len(texts) == 2 else hasher.explain(texts[0])
+        if plot is not None:
+            from gpusim.plot import plot_sums
+
+            plot_sums([result.left, result.right] if len(texts) == 2 else [result], plot, overwrite=overwrite)
+        print(json.dumps(result.to_dict(), ensure_ascii=False) if as_json else result)
 
 
 @app.command()

@@ -61,7 +61,7 @@ Features = Annotated[str, typer.Option(help="words:N or chars:N, the shingles of
 Bits = Annotated[int, typer.Option(metavar="64|128", help="Width of a fingerprint.")]
 Weights = Annotated[
     str,
-    typer.Option(metavar="binary|count|log", help="What a repeated feature counts."),
+    typer.Option(metavar="binary|count|log|FILE.idf", help="What a feature counts; `gpusim idf` makes the files."),
 ]
 Hash = Annotated[str, typer.Option(metavar="murmur3|md5", help="Hash of a feature.")]
 Seed = Annotated[int, typer.Option(help="Seed of the hash.")]
@@ -129,6 +129,10 @@ def settings(kind: type[Options], given: dict[str, Any]) -> Options:
     from gpusim.io import parse_format
 
     values = {name: value for name, value in given.items() if name in kind.__dataclass_fields__}
+    if values.get("weights", "").endswith(".idf"):
+        from gpusim.idf import Idf
+
+        values["weights"] = Idf.load(values["weights"])
     with usage_errors():
         values["features"] = parse_features(values["features"])
         if values.get("format"):
