@@ -185,6 +185,11 @@ def test_arrays_cross_the_border_and_stay_where_they_are() -> None:
 
 
 @needs_compiler
+def test_a_copy_in_another_process_opens_the_same_gpu() -> None:
+    assert CudaBackend(Device().cupy).__reduce__() == (resolve, ("cuda:0",))
+
+
+@needs_compiler
 def test_threads_share_a_backend() -> None:
     cuda = CudaBackend(Device().cupy)
     texts = [f"document number {i} of several hundred" for i in range(300)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.backends import cuda_hamming, cuda_join, cuda_sums, cuda_text, numpy_hashing
+from gpusim.backends import cuda_hamming, cuda_join, cuda_sums, cuda_text, numpy_hashing, resolve
 from gpusim.backends.base import Array, Backend, BlockTable, Distinct, FeatureRanges, PairChunk, TextBatch
 from gpusim.backends.cuda_launch import Launcher
 from gpusim.errors import DeviceMemoryError
@@ -49,6 +49,10 @@ class CudaBackend(Backend):
         with xp.cuda.Device(device):
             free, _ = xp.cuda.runtime.memGetInfo()
         self.batch_bytes = min(max(free // _MEMORY_PER_BYTE, _SMALLEST_BATCH), _LARGEST_BATCH)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process opens the GPU of the same number anew."""
+        return resolve, (f"cuda:{self.device}",)
 
     def describe(self) -> str:
         """The GPU and what drives it, in a line."""
