@@ -137,6 +137,28 @@ class SimHasher:
         """Fingerprints of documents, with the number of features of each. Arguments as :meth:`fingerprint`."""
         return join_batches(list(self.each_batch(self._analyze_batch, texts)), self.words)
 
+    def __call__(
+        self, batch: Any, text_field: str = "text", fingerprint_field: str = "fingerprint"
+    ) -> dict[str, NDArray[np.uint64]]:
+        """A column of fingerprints for a batch of columns: ``dataset.map(hasher, batched=True)`` with ``datasets``.
+
+        Args:
+            batch: a mapping from column names to columns, or any table that gives a column as ``batch[text_field]``.
+            text_field: the column of the texts, as of :meth:`fingerprint`.
+            fingerprint_field: the name of the new column.
+
+        Returns:
+            The new column alone: ``(n,)`` uint64, or ``(n, 2)`` for 128 bits.
+
+        Raises:
+            KeyError: there is no such column.
+        """
+        names = next((getattr(batch, name) for name in ("column_names", "columns") if hasattr(batch, name)), batch)
+        if text_field not in names:
+            raise KeyError(f"text_field: the batch has no column {text_field!r}, only {list(names)}")
+        fingerprints = self.fingerprint(batch[text_field])
+        return {fingerprint_field: fingerprints[:, 0] if self.words == 1 else fingerprints}
+
     def fingerprint_features(self, docs: Iterable[Any]) -> NDArray[np.uint64]:
         """Fingerprints of documents given by features of your own.
 

@@ -224,6 +224,11 @@ def test_hashes_on_the_gpu_give_fingerprints_on_the_gpu() -> None:
 
 
 @needs_compiler
+def test_a_copy_in_another_process_opens_the_same_gpu() -> None:
+    assert CudaBackend(Device().cupy).__reduce__() == (resolve, ("cuda:0",))
+
+
+@needs_compiler
 def test_threads_share_a_backend() -> None:
     cuda = CudaBackend(Device().cupy)
     texts = [f"document number {i} of several hundred" for i in range(300)]

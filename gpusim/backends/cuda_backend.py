@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.backends import DLPACK_CUDA, cuda_hamming, cuda_join, cuda_sums, cuda_text, numpy_hashing
+from gpusim.backends import DLPACK_CUDA, cuda_hamming, cuda_join, cuda_sums, cuda_text, numpy_hashing, resolve
 from gpusim.backends.base import Array, Backend, BlockTable, Distinct, FeatureRanges, PairChunk, TextBatch
 from gpusim.backends.cuda_launch import Launcher
 from gpusim.backends.numpy_backend import NumpyBackend
@@ -52,6 +52,10 @@ class CudaBackend(Backend):
             free, _ = xp.cuda.runtime.memGetInfo()
         in_half = free // (2 * _MEMORY_PER_BYTE * self.max_workers)
         self.batch_bytes = min(max(in_half, _SMALLEST_BATCH), _LARGEST_BATCH)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process opens the GPU of the same number anew."""
+        return resolve, (f"cuda:{self.device}",)
 
     def describe(self) -> str:
         """The GPU and what drives it, in a line."""
