@@ -1,0 +1,22 @@
+"""The compiled CPU backend: the operations that gain, compiled by numba; NumPy does the rest."""
+
+from __future__ import annotations
+
+import numba
+
+from gpusim.backends import numba_hashing, numba_sums
+from gpusim.backends.numpy_backend import NumpyBackend
+
+
+class NumbaBackend(NumpyBackend):
+    """Kernels that run without the interpreter lock and start no threads: the caller's threads gain, none is added."""
+
+    name = "numba"
+
+    def describe(self) -> str:
+        """What it runs on."""
+        return f"numba {numba.__version__}, {self.max_workers} CPU cores"
+
+    hash_ranges = staticmethod(numba_hashing.hash_ranges)
+    distinct = staticmethod(numba_sums.distinct)
+    accumulate = staticmethod(numba_sums.accumulate)
