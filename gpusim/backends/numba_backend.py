@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numba
 
-from gpusim.backends import numba_hashing, numba_sums
+from gpusim.backends import numba_hamming, numba_hashing, numba_sums
 from gpusim.backends.numpy_backend import NumpyBackend
 
 
@@ -20,3 +20,6 @@ class NumbaBackend(NumpyBackend):
     hash_ranges = staticmethod(numba_hashing.hash_ranges)
     distinct = staticmethod(numba_sums.distinct)
     accumulate = staticmethod(numba_sums.accumulate)
+    hamming = staticmethod(numba_hamming.hamming)
+    pairs_within = staticmethod(numba_hamming.pairs_within)
+    nearest = staticmethod(numba_hamming.nearest)
