@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numba
 
-from gpusim.backends import numba_hamming, numba_hashing, numba_sums
+from gpusim.backends import numba_hamming, numba_hashing, numba_sums, numba_text
 from gpusim.backends.numpy_backend import NumpyBackend
 
 
@@ -17,6 +17,7 @@ class NumbaBackend(NumpyBackend):
         """What it runs on."""
         return f"numba {numba.__version__}, {self.max_workers} CPU cores"
 
+    features = staticmethod(numba_text.features)
     hash_ranges = staticmethod(numba_hashing.hash_ranges)
     distinct = staticmethod(numba_sums.distinct)
     accumulate = staticmethod(numba_sums.accumulate)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from gpusim.backends import numpy_hashing
 from gpusim.backends.base import FeatureRanges
 from gpusim.backends.numba_jit import U64, UNALIGNED_U64, compiled, contiguous, inner, read, write
+from gpusim.backends.numpy_hashing import TAIL1, TAIL2
 from gpusim.unicode.utf8 import Ints, unaligned
 
 Hashes = NDArray[np.uint64]
@@ -16,8 +17,7 @@ Hashes = NDArray[np.uint64]
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 _MIX1, _MIX2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 _ADD1, _ADD2, _5 = np.uint64(0x52DCE729), np.uint64(0x38495AB5), np.uint64(5)
-_ONES = np.uint64(2**64 - 1)
-_64, _33 = np.uint64(64), np.uint64(33)
+_33 = np.uint64(33)
 
 
 def hash_ranges(ranges: FeatureRanges, *, hash: str, seed: int, words: int) -> Hashes:
@@ -56,11 +56,8 @@ def _murmur3(load: Hashes, starts: Ints, lengths: Ints, seed: np.uint64, out: Ha
             h1 = (_rotate(h1 ^ _rotate(k1 * _C1, 31) * _C2, 27) + h2) * _5 + _ADD1
             h2 = (_rotate(h2 ^ _rotate(k2 * _C2, 33) * _C1, 31) + h1) * _5 + _ADD2
             at += np.uint64(16)
-        tail = np.uint64(8) * (length & np.uint64(15))  # bits
-        # Without a branch: tails are of every length, and a wrong guess costs as much as a hash.
-        low, high = min(tail, _64), max(tail, _64) - _64
-        k1 = load[at] & (_ONES >> (_64 - low) if low else np.uint64(0))
-        k2 = load[at + np.uint64(8)] & ((np.uint64(1) << high) - np.uint64(1))
+        tail = length & np.uint64(15)
+        k1, k2 = load[at] & TAIL1[tail], load[at + np.uint64(8)] & TAIL2[tail]
         h1 ^= _rotate(k1 * _C1, 31) * _C2
         h2 ^= _rotate(k2 * _C2, 33) * _C1
         h1 ^= length

@@ -20,8 +20,8 @@ _PIECE = 32768  # ranges: 256 KB a temporary
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 _MIX1, _MIX2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 # Which bytes of a 64-bit load belong to a tail of 0 to 15 bytes: of its first word, of its second.
-_TAIL1 = np.array([(1 << (8 * min(t, 8))) - 1 for t in range(16)], np.uint64)
-_TAIL2 = np.array([(1 << (8 * max(t - 8, 0))) - 1 for t in range(16)], np.uint64)
+TAIL1 = np.array([(1 << (8 * min(t, 8))) - 1 for t in range(16)], np.uint64)
+TAIL2 = np.array([(1 << (8 * max(t - 8, 0))) - 1 for t in range(16)], np.uint64)
 
 
 def hash_ranges(ranges: FeatureRanges, *, hash: str, seed: int, words: int) -> U64:
@@ -75,9 +75,9 @@ def murmur3(buffer: Bytes, starts: Ints, lengths: Ints, seed: int) -> tuple[U64,
             h1[rows], h2[rows] = a, c
     tail = lengths & 15
     at = starts + (lengths - tail)
-    h1 ^= _scramble1(load[at] & _TAIL1[tail])
+    h1 ^= _scramble1(load[at] & TAIL1[tail])
     long = np.flatnonzero(tail > 8)
-    h2[long] ^= _scramble2(load[at[long] + 8] & _TAIL2[tail[long]])
+    h2[long] ^= _scramble2(load[at[long] + 8] & TAIL2[tail[long]])
     size = lengths.astype(np.uint64)
     h1 ^= size
     h2 ^= size
