@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numba
 
-from gpusim.backends import numba_hamming, numba_hashing, numba_sums, numba_text
+from gpusim.backends import numba_hamming, numba_hashing, numba_join, numba_sums, numba_text
 from gpusim.backends.numpy_backend import NumpyBackend
 
 
@@ -12,6 +12,7 @@ class NumbaBackend(NumpyBackend):
     """Kernels that run without the interpreter lock and start no threads: the caller's threads gain, none is added."""
 
     name = "numba"
+    join_costs = numba_join.COSTS
 
     def describe(self) -> str:
         """What it runs on."""
@@ -24,3 +25,6 @@ class NumbaBackend(NumpyBackend):
     hamming = staticmethod(numba_hamming.hamming)
     pairs_within = staticmethod(numba_hamming.pairs_within)
     nearest = staticmethod(numba_hamming.nearest)
+    pairs_in_table = staticmethod(numba_join.pairs_in_table)
+    connect = staticmethod(numba_join.connect)
+    group_equal = staticmethod(numba_join.group_equal)

@@ -18,7 +18,7 @@ from gpusim.backends.numba_jit import FLAG, INT, compiled, inner, popcount, read
 from gpusim.backends.numpy_hamming import Fingerprints, word_major
 
 _TILE = 4096  # columns: 32 KB a word
-_BLOCK = 1024  # columns under one minimum
+BLOCK = 1024  # columns under one minimum
 _CHUNK_PAIRS = 1 << 16
 _QUERIES = 256  # that share a pass over the base; their k-th distances stay in the cache
 _MOST_NEIGHBORS = 256  # for more, inserting one by one is no longer cheap
@@ -81,16 +81,16 @@ def _distances(x: np.uint64, y: np.uint64, low: Fingerprints, high: Fingerprints
 
 
 @inner
-def _least(x: np.uint64, y: np.uint64, low: Fingerprints, high: Fingerprints, wide: bool) -> np.uint64:
+def least(x: np.uint64, y: np.uint64, low: Fingerprints, high: Fingerprints, wide: bool) -> np.uint64:
     """Distance of one fingerprint to the nearest of the columns: vector instructions, no store."""
-    least = np.uint64(255)
+    d = np.uint64(255)
     if wide:
         for j in range(len(low)):
-            least = min(least, popcount(x ^ low[j]) + popcount(y ^ high[j]))
+            d = min(d, popcount(x ^ low[j]) + popcount(y ^ high[j]))
     else:
         for j in range(len(low)):
-            least = min(least, popcount(x ^ low[j]))
-    return least
+            d = min(d, popcount(x ^ low[j]))
+    return d
 
 
 def pairs_within(a: Fingerprints, b: Fingerprints | None, max_distance: int) -> Iterator[PairChunk]:
@@ -140,15 +140,15 @@ def _pairs(
     k = 0
     while at[0] < columns:
         first = at[0]
-        last = min(first + _BLOCK, columns)
+        last = min(first + BLOCK, columns)
         rows = min(a.shape[1], last - 1) if above_diagonal else a.shape[1]
         for i in range(at[1], rows):
             begin = max(first, i + 1) if above_diagonal else first
             low, high = b[0, begin:last], b[len(b) - 1, begin:last]
             x, y = a[0, i], a[len(a) - 1, i]
-            if _least(x, y, low, high, wide) > limit:
+            if least(x, y, low, high, wide) > limit:
                 continue
-            if k + _BLOCK > len(left):
+            if k + BLOCK > len(left):
                 at[1] = i
                 return k
             for j in range(len(low)):
@@ -186,11 +186,11 @@ def _nearest(queries: Fingerprints, base: Fingerprints, index: Ints, distance: B
     k = index.shape[1]
     n = base.shape[1]
     for top in range(0, len(index), _QUERIES):
-        for first in range(0, n, _BLOCK):
-            low, high = base[0, first : first + _BLOCK], base[len(base) - 1, first : first + _BLOCK]
+        for first in range(0, n, BLOCK):
+            low, high = base[0, first : first + BLOCK], base[len(base) - 1, first : first + BLOCK]
             for q in range(top, min(top + _QUERIES, len(index))):
                 x, y = queries[0, q], queries[len(queries) - 1, q]
-                if _least(x, y, low, high, wide) >= distance[q, k - 1]:
+                if least(x, y, low, high, wide) >= distance[q, k - 1]:
                     continue
                 for j in range(len(low)):
                     d = popcount(x ^ low[j])
