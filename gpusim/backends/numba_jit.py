@@ -6,7 +6,6 @@ names its one signature: arguments are C-contiguous, inputs are taken as read-on
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
 from collections.abc import Callable
@@ -49,15 +48,25 @@ def compiled(*signature: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         dispatcher = _dispatcher(function)
         lock = threading.Lock()
+        ready = False
+
+        def prepare() -> None:
+            nonlocal dispatcher, ready
+            with lock:
+                if ready:  # by another thread, meanwhile
+                    return
+                try:
+                    dispatcher.compile(signature)
+                except OSError:  # the cache cannot be read or takes no more, a full disk for one
+                    dispatcher = numba.njit(nogil=True)(function)
+                    dispatcher.compile(signature)
+                dispatcher.disable_compile()
+                ready = True
 
         @wraps(function)
         def kernel(*args: P.args, **kwargs: P.kwargs) -> R:
-            if not dispatcher.signatures:
-                with lock:
-                    # A cache that takes no more (a full disk) loses the file, not the code.
-                    with contextlib.suppress(OSError):
-                        dispatcher.compile(signature)
-                    dispatcher.disable_compile()
+            if not ready:
+                prepare()
             result: R = dispatcher(*args)
             return result
 
