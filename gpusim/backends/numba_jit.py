@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import event
 from numba.extending import intrinsic
@@ -97,6 +98,38 @@ def popcount(context: Any, x: Any) -> Any:
         return builder.ctpop(args[0])
 
     return types.uint64(types.uint64), codegen
+
+
+def _bytes64(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+    """A pointer to the 64 bytes of a uint8 array from ``at`` on."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [at]), ir.VectorType(ir.IntType(8), 64).as_pointer())
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def differs64(context: Any, array: Any, at: Any, byte: Any) -> Any:
+    """Which of the 64 bytes from ``at`` on are not ``byte``, as a uint64, the first lowest. Knows no bounds."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = builder.load(_bytes64(context, builder, signature.args[0], args[0], args[1]), align=1)
+        same = ir.Constant(ir.VectorType(ir.IntType(8), 64), None)
+        for lane in range(64):
+            same = builder.insert_element(same, args[2], ir.Constant(ir.IntType(32), lane))
+        return builder.bitcast(builder.icmp_unsigned("!=", found, same), ir.IntType(64))
+
+    return types.uint64(array, types.int64, types.uint8), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def copy64(context: Any, target: Any, to: Any, source: Any, at: Any) -> Any:
+    """Copy 64 bytes. Knows no bounds."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = builder.load(_bytes64(context, builder, signature.args[2], args[2], args[3]), align=1)
+        builder.store(found, _bytes64(context, builder, signature.args[0], args[0], args[1]), align=1)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64), codegen
 
 
 class _Notice(event.Listener):  # type: ignore[misc]  # numba has no types

@@ -1,8 +1,8 @@
-"""Text to canonical text and features, compiled: one pass over the bytes, one document after the other.
+"""Text to canonical text and features, compiled: one document after the other, while it is in the first-level cache.
 
-Documents in ASCII take a path without branches: a wrong guess at the end of every word would cost more than the rest.
-The others are decoded character by character where they stand. Both write canonical text and the begin and end of each
-unit, a word or a code point, of the document at hand; windows of n units are then the features.
+Documents in ASCII are handled 64 bytes at a time, the others character by character where they stand. Both write
+canonical text and the begin and end of each unit, a word or a code point, of the document at hand; windows of n units
+are then the features.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from numba import types
 from numpy.typing import NDArray
 
 from gpusim.backends.base import FeatureRanges, TextBatch
-from gpusim.backends.numba_jit import FLAG, INT, compiled, contiguous, inner, read, write
+from gpusim.backends.numba_jit import FLAG, INT, compiled, contiguous, copy64, differs64, inner, popcount, read, write
 from gpusim.features import Chars, Words
 from gpusim.unicode import Flag, tables
 from gpusim.unicode.utf8 import Bytes, Ints
 
 _SPACE = np.uint8(0x20)
+_STEP = 64  # bytes of ASCII handled at a time
 _PADDING = 32  # so that a hash may load whole words past the end
+_0, _1 = np.uint64(0), np.uint64(1)
 _WORD, _MARK, _SOLO, _DROP, _LOWER = Flag.WORD, Flag.MARK, Flag.SOLO, Flag.DROP, Flag.LOWER
 _SIX = np.uint32(0x3F)
 
@@ -32,25 +34,26 @@ def features(text: TextBatch, features: Words | Chars, *, lowercase: bool) -> Fe
     data, offsets = contiguous(text.data, np.uint8), contiguous(text.offsets, np.int64)
     size = len(data)
     longest = int(np.diff(offsets).max(initial=0))
-    # Lowercase takes at most half as much again (2 bytes to 3), and a unit has at least one byte of the source. The
-    # path without branches writes one place ahead. What is not written costs no memory.
-    buffer = np.empty(size + size // 2 + _PADDING, np.uint8)
+    # Lowercase takes at most half as much again (2 bytes to 3), and a unit has at least one byte of the source. What is
+    # not written costs no memory.
+    buffer = np.empty(size + size // 2 + 2 * _STEP, np.uint8)
     starts, lengths = np.empty(size + 1, np.int64), np.empty(size + 1, np.int64)
     new_offsets = np.empty_like(offsets)
-    begins, ends = np.empty(longest + 2, np.int64), np.empty(longest + 2, np.int64)
+    edges = np.empty(2 * longest, np.int64)  # begin and end of each unit of a document
     used = _features(
         data,
         offsets,
         text.ascii,
+        lowercase,
         *_tables(lowercase),
         isinstance(features, Words),
         features.n,
+        np.empty(longest + 2 * _STEP, np.uint8),
         buffer,
         starts,
         lengths,
         new_offsets,
-        begins,
-        ends,
+        edges,
     )
     buffer[used : used + _PADDING] = _SPACE
     m = int(new_offsets[-1])
@@ -74,13 +77,14 @@ def _tables(lowercase: bool) -> tuple[Bytes, Bytes, Codes]:
     read(types.uint8),
     read(types.int64),
     FLAG,
+    FLAG,
     read(types.uint8),
     read(types.uint8),
     read(types.uint32),
     FLAG,
     INT,
     write(types.uint8),
-    write(types.int64),
+    write(types.uint8),
     write(types.int64),
     write(types.int64),
     write(types.int64),
@@ -90,31 +94,33 @@ def _features(
     data: Bytes,
     offsets: Ints,
     ascii_only: bool,
+    lowercase: bool,
     fold: Bytes,
     flags: Bytes,
     lower: Codes,
     words: bool,
     n: int,
+    folded: Bytes,
     buffer: Bytes,
     starts: Ints,
     lengths: Ints,
     new_offsets: Ints,
-    begins: Ints,
-    ends: Ints,
+    edges: Ints,
 ) -> int:
     at = 0  # bytes of canonical text
     m = 0  # features
     new_offsets[0] = 0
     for d in range(len(offsets) - 1):
-        source = data[offsets[d] : offsets[d + 1]]
-        target = buffer[at:]
-        if ascii_only or _is_ascii(source):
-            count, size = _ascii_words(source, fold, target, begins, ends)
-            if not words:
-                count = _bytes_as_units(size, begins, ends)
+        source, target = data[offsets[d] : offsets[d + 1]], buffer[at:]
+        ascii_here = ascii_only or _is_ascii(source)
+        if ascii_here:
+            count, size = _ascii_words(source, lowercase, folded, target, edges)
         else:
-            count, size = _units(source, fold, flags, lower, words, target, begins, ends)
-        m += _windows(at, begins[:count], ends[:count], n, starts[m:], lengths[m:])
+            count, size = _units(source, fold, flags, lower, words, target, edges)
+        if ascii_here and not words:
+            m += _byte_windows(at, size, n, starts[m:], lengths[m:])
+        else:
+            m += _windows(at, edges[: 2 * count], n, starts[m:], lengths[m:])
         new_offsets[d + 1] = m
         at += size
     return at
@@ -129,40 +135,52 @@ def _is_ascii(source: Bytes) -> bool:
 
 
 @inner
-def _ascii_words(source: Bytes, fold: Bytes, target: Bytes, begins: Ints, ends: Ints) -> tuple[int, int]:
-    """Canonical text and its words: how many words, how many bytes.
-
-    Every byte is written, begin and end of a word are noted for every byte, and what was right stays: places move on
-    only where it was.
-    """
-    at = opened = closed = np.uint64(0)
-    before = np.uint64(0)  # 1 behind a word byte
+def _fold(source: Bytes, lowercase: bool, folded: Bytes) -> None:
+    """ASCII word bytes stay or are lowercased, others become spaces; by arithmetic, since tables are no vectors."""
     for i in range(len(source)):
-        byte = fold[source[i]]
-        word = np.uint64(byte != _SPACE)
-        target[at] = byte
-        begins[opened] = at
-        ends[closed] = at
-        opened += word & ~before
-        closed += before & ~word
-        at += word | before  # the first of a run of other bytes stays, as a space
-        before = word
-    ends[closed] = at
-    closed += before
-    return int(closed), int(ends[closed - np.uint64(1)]) if closed else 0
+        byte = source[i]
+        small = np.uint8(byte | np.uint8(0x20))
+        letter = np.uint8(small - np.uint8(0x61)) < np.uint8(26)
+        digit = np.uint8(byte - np.uint8(0x30)) < np.uint8(10)
+        kept = small if letter and lowercase else byte
+        folded[i] = kept if letter or digit or byte == np.uint8(0x5F) else _SPACE
 
 
 @inner
-def _bytes_as_units(size: int, begins: Ints, ends: Ints) -> int:
-    for i in range(size):
-        begins[i] = i
-        ends[i] = i + 1
-    return size
+def _ascii_words(source: Bytes, lowercase: bool, folded: Bytes, target: Bytes, edges: Ints) -> tuple[int, int]:
+    """Canonical text and its words: how many words, how many bytes.
+
+    64 bytes at a time, as the bits of a word: which are word bytes, which stay, where words begin and end. The place
+    of a byte in the canonical text is the number of those that stay before it. What stays is copied run by run, 64
+    bytes each; the next run overwrites what was too much.
+    """
+    _fold(source, lowercase, folded)
+    size = len(source)
+    folded[size : size + 2 * _STEP] = _SPACE
+    at = count = 0
+    before = np.uint64(0)  # 1 behind a word byte
+    for i in range(0, size + 1, _STEP):
+        word = differs64(folded, i, _SPACE)
+        behind = word << _1 | before
+        before = word >> np.uint64(63)
+        stays = word | behind  # the first of a run of other bytes stays, as a space
+        rest = stays
+        while rest:
+            low = rest & (_0 - rest)
+            copy64(target, at + popcount(stays & (low - _1)), folded, i + popcount(low - _1))
+            rest &= rest + low  # the carry runs through the lowest run
+        rest = word ^ behind  # words begin and end, in turn
+        while rest:
+            edges[count] = at + popcount(stays & ((rest & (_0 - rest)) - _1))
+            count += 1
+            rest &= rest - _1
+        at += popcount(stays)
+    return count // 2, edges[count - 1] if count else 0
 
 
 @inner
 def _units(
-    source: Bytes, fold: Bytes, flags: Bytes, lower: Codes, words: bool, target: Bytes, begins: Ints, ends: Ints
+    source: Bytes, fold: Bytes, flags: Bytes, lower: Codes, words: bool, target: Bytes, edges: Ints
 ) -> tuple[int, int]:
     """Canonical text and its units, of valid UTF-8: how many units, how many bytes."""
     i = at = count = 0
@@ -189,20 +207,19 @@ def _units(
         if not inside and at:  # words that other characters part
             target[at] = _SPACE
             if not words:
-                begins[count] = at
-                ends[count] = at + 1
+                edges[2 * count], edges[2 * count + 1] = at, at + 1
                 count += 1
             at += 1
         begin = at
         at = _encode(code, target, at)
         if not words:
-            begins[count] = begin
+            edges[2 * count] = begin
             count += 1
         elif not inside or solo or (alone and not mark):
-            begins[count] = begin
+            edges[2 * count] = begin
             count += 1
             alone = solo
-        ends[count - 1] = at
+        edges[2 * count - 1] = at
         inside = True
     return count, at
 
@@ -246,17 +263,26 @@ def _encode(code: np.uint32, target: Bytes, at: int) -> int:
 
 
 @inner
-def _windows(at: int, begins: Ints, ends: Ints, n: int, starts: Ints, lengths: Ints) -> int:
+def _windows(at: int, edges: Ints, n: int, starts: Ints, lengths: Ints) -> int:
     """Windows of ``n`` units; all of the text where it has fewer. How many there are."""
-    count = len(begins)
-    if count == 0:
+    units = len(edges) // 2
+    if units == 0:
         return 0
-    if count < n:
-        starts[0] = at + begins[0]
-        lengths[0] = ends[count - 1] - begins[0]
-        return 1
-    last = ends[n - 1 :]
-    for i in range(len(last)):
-        starts[i] = at + begins[i]
-        lengths[i] = last[i] - begins[i]
-    return len(last)
+    n = min(n, units)
+    last = edges[2 * n - 1 :]
+    for i in range(units - n + 1):
+        starts[i] = at + edges[2 * i]
+        lengths[i] = last[2 * i] - edges[2 * i]
+    return units - n + 1
+
+
+@inner
+def _byte_windows(at: int, size: int, n: int, starts: Ints, lengths: Ints) -> int:
+    """The same where every byte is a unit."""
+    if size == 0:
+        return 0
+    n = min(n, size)
+    for i in range(size - n + 1):
+        starts[i] = at + i
+        lengths[i] = n
+    return size - n + 1
