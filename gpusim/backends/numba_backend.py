@@ -12,6 +12,7 @@ class NumbaBackend(NumpyBackend):
     """Kernels that run without the interpreter lock and start no threads: the caller's threads gain, none is added."""
 
     name = "numba"
+    batch_bytes = 1 << 19  # a batch takes 2 ms, of which the calls from Python are a twentieth
     join_costs = numba_join.COSTS
 
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""MurmurHash3 of many byte ranges, compiled. MD5 stays with NumPy."""
+"""MurmurHash3 and MD5 of many byte ranges, compiled."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from gpusim.backends import numpy_hashing
 from gpusim.backends.base import FeatureRanges
 from gpusim.backends.numba_jit import U64, UNALIGNED_U64, compiled, contiguous, inner, read, write
-from gpusim.backends.numpy_hashing import TAIL1, TAIL2
-from gpusim.unicode.utf8 import Ints, unaligned
+from gpusim.backends.numpy_hashing import MD5_SHIFTS, MD5_SINES, MD5_START, TAIL1, TAIL2
+from gpusim.unicode.utf8 import Bytes, Ints, unaligned
 
 Hashes = NDArray[np.uint64]
 
@@ -22,13 +21,15 @@ _33 = np.uint64(33)
 
 def hash_ranges(ranges: FeatureRanges, *, hash: str, seed: int, words: int) -> Hashes:
     """See :meth:`gpusim.backends.base.Backend.hash_ranges`."""
-    if hash != "murmur3":
-        return numpy_hashing.hash_ranges(ranges, hash=hash, seed=seed, words=words)
     out = np.empty((len(ranges.starts), words), np.uint64)
-    if len(out):
-        load = unaligned(contiguous(ranges.buffer, np.uint8), np.dtype("<u8"))
-        starts, lengths = contiguous(ranges.starts, np.int64), contiguous(ranges.lengths, np.int64)
-        _murmur3(load, starts, lengths, np.uint64(seed), out)
+    buffer = contiguous(ranges.buffer, np.uint8)
+    starts, lengths = contiguous(ranges.starts, np.int64), contiguous(ranges.lengths, np.int64)
+    if len(out) == 0:
+        return out
+    if hash == "murmur3":
+        _murmur3(unaligned(buffer, np.dtype("<u8")), starts, lengths, np.uint64(seed), out)
+    else:
+        _md5(buffer, starts, lengths, out)
     return out
 
 
@@ -69,3 +70,55 @@ def _murmur3(load: Hashes, starts: Ints, lengths: Ints, seed: np.uint64, out: Ha
         out[j, 0] = h1
         if wide:
             out[j, 1] = h2 + h1
+
+
+_SHIFT = np.array(MD5_SHIFTS, np.uint32)
+_SINE = np.array(MD5_SINES, np.uint32)
+_WORD = np.array([i if i < 16 else (5 * i + 1, 3 * i + 5, 7 * i)[i // 16 - 1] % 16 for i in range(64)])
+_A, _B, _C, _D = (np.uint32(start) for start in MD5_START)
+
+
+@compiled(read(types.uint8), read(types.int64), read(types.int64), write(types.uint64, 2))
+def _md5(buffer: Bytes, starts: Ints, lengths: Ints, out: Hashes) -> None:
+    """MD5 (RFC 1321); sums run over into the upper half of a 64-bit register, and are cut off before a rotation."""
+    block = np.empty(64, np.uint8)
+    message = block.view(np.uint32)
+    for j in range(len(starts)):
+        length = lengths[j]
+        state_a, state_b, state_c, state_d = _A, _B, _C, _D
+        blocks = (length + 8) // 64 + 1
+        for n in range(blocks):
+            left = length - 64 * n  # bytes of the text from here on
+            at = starts[j] + 64 * n
+            for k in range(64):
+                block[k] = buffer[at + k] if k < left else 0
+            if 0 <= left < 64:
+                block[left] = 0x80
+            if n == blocks - 1:
+                for k in range(8):
+                    block[56 + k] = (8 * length >> 8 * k) & 0xFF
+            a, b, c, d = state_a, state_b, state_c, state_d
+            for i in range(64):
+                if i < 16:
+                    f = d ^ (b & (c ^ d))
+                elif i < 32:
+                    f = c ^ (d & (b ^ c))
+                elif i < 48:
+                    f = b ^ c ^ d
+                else:
+                    f = c ^ (b | ~d)
+                turned = np.uint64(np.uint32(f + a + _SINE[i] + message[_WORD[i]]))
+                turned = turned << np.uint64(_SHIFT[i]) | turned >> np.uint64(np.uint32(32) - _SHIFT[i])
+                a, d, c, b = d, c, b, np.uint32(b + turned)
+            state_a, state_b = np.uint32(state_a + a), np.uint32(state_b + b)
+            state_c, state_d = np.uint32(state_c + c), np.uint32(state_d + d)
+        out[j, 0] = np.uint64(_swapped(state_c)) << np.uint64(32) | np.uint64(_swapped(state_d))
+        if out.shape[1] == 2:
+            out[j, 1] = np.uint64(_swapped(state_a)) << np.uint64(32) | np.uint64(_swapped(state_b))
+
+
+@inner
+def _swapped(x: np.uint32) -> np.uint32:
+    """The bytes of ``x`` in the other order."""
+    x = np.uint32((x & np.uint32(0x00FF00FF)) << np.uint32(8) | (x >> np.uint32(8) & np.uint32(0x00FF00FF)))
+    return np.uint32(x << np.uint32(16) | x >> np.uint32(16))

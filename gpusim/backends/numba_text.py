@@ -147,6 +147,11 @@ def _fold(source: Bytes, lowercase: bool, folded: Bytes) -> None:
 
 
 @inner
+def _ones(bits: np.uint64) -> int:
+    return int(popcount(bits))  # signed: what a signed and an unsigned number make is a float
+
+
+@inner
 def _ascii_words(source: Bytes, lowercase: bool, folded: Bytes, target: Bytes, edges: Ints) -> tuple[int, int]:
     """Canonical text and its words: how many words, how many bytes.
 
@@ -167,14 +172,14 @@ def _ascii_words(source: Bytes, lowercase: bool, folded: Bytes, target: Bytes, e
         rest = stays
         while rest:
             low = rest & (_0 - rest)
-            copy64(target, at + popcount(stays & (low - _1)), folded, i + popcount(low - _1))
+            copy64(target, at + _ones(stays & (low - _1)), folded, i + _ones(low - _1))
             rest &= rest + low  # the carry runs through the lowest run
         rest = word ^ behind  # words begin and end, in turn
         while rest:
-            edges[count] = at + popcount(stays & ((rest & (_0 - rest)) - _1))
+            edges[count] = at + _ones(stays & ((rest & (_0 - rest)) - _1))
             count += 1
             rest &= rest - _1
-        at += popcount(stays)
+        at += _ones(stays)
     return count // 2, edges[count - 1] if count else 0
 
 
