@@ -21,7 +21,7 @@ from gpusim.backends.numpy_hamming import Fingerprints, word_major
 from gpusim.backends.numpy_join import split_mask
 
 #: Measured on one core of an AMD EPYC (Zen 4) at 100,000 to 4,000,000 fingerprints.
-COSTS = JoinCosts(pair=0.08, row=14.0, long_row=14.0, candidate=1.0, cross=1.0, table=20_000.0)
+COSTS = JoinCosts(pair=0.08, row=18.0, long_row=20.0, candidate=0.55, cross=0.95, table=12_000.0)
 
 _CHUNK_PAIRS = 1 << 16
 _DIGIT = 11  # most bits in one pass of the radix sort: its places are still in the second-level cache

@@ -15,6 +15,7 @@ U64 = NDArray[np.uint64]
 _0, _1, _63, _64 = np.uint64(0), np.uint64(1), np.uint64(63), np.uint64(64)
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio
 _ODD2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_UNASKED = 10  # planes that carries run through without a question
 _SPARSE = 4  # slots a feature, at least: most find theirs at once
 
 
@@ -104,6 +105,21 @@ def _add(a: np.uint64, b: np.uint64, c: np.uint64) -> tuple[np.uint64, np.uint64
     return u ^ c, (a & b) | (u & c)
 
 
+@inner
+def _add_eight(
+    hashes: U64, i: int, word: int, ones: np.uint64, twos: np.uint64, fours: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Count the bits of eight hashes: the three lowest bits of the counters, and what carries over."""
+    ones, two1 = _add(ones, hashes[i, word], hashes[i + 1, word])
+    ones, two2 = _add(ones, hashes[i + 2, word], hashes[i + 3, word])
+    twos, four1 = _add(twos, two1, two2)
+    ones, two1 = _add(ones, hashes[i + 4, word], hashes[i + 5, word])
+    ones, two2 = _add(ones, hashes[i + 6, word], hashes[i + 7, word])
+    twos, four2 = _add(twos, two1, two2)
+    fours, carry = _add(fours, four1, four2)
+    return ones, twos, fours, carry
+
+
 @compiled(read(types.uint64, 2), read(types.int64), write(types.uint64, 2))
 def _majority(hashes: U64, offsets: Ints, out: U64) -> None:
     """Bits that more than half of a document's hashes have.
@@ -113,41 +129,38 @@ def _majority(hashes: U64, offsets: Ints, out: U64) -> None:
     once, from the top plane down.
     """
     planes = np.zeros(64, np.uint64)
+    rest = np.zeros((16, 1), np.uint64)
     for word in range(hashes.shape[1]):
         for d in range(len(offsets) - 1):
             begin, end = offsets[d], offsets[d + 1]
             n = np.uint64(end - begin)
-            top = 3
+            top = 4
             while top < 63 and n >> np.uint64(top) != _0:
                 top += 1
             planes[:top] = _0
-            ones = twos = fours = _0
-            i = begin
-            while i + 8 <= end:
-                ones, two1 = _add(ones, hashes[i, word], hashes[i + 1, word])
-                ones, two2 = _add(ones, hashes[i + 2, word], hashes[i + 3, word])
-                twos, four1 = _add(twos, two1, two2)
-                ones, two1 = _add(ones, hashes[i + 4, word], hashes[i + 5, word])
-                ones, two2 = _add(ones, hashes[i + 6, word], hashes[i + 7, word])
-                twos, four2 = _add(twos, two1, two2)
-                fours, carry = _add(fours, four1, four2)
-                p = 3
+            ones = twos = fours = eights = _0
+            for i in range(begin, end, 16):
+                if i + 16 <= end:
+                    ones, twos, fours, eight1 = _add_eight(hashes, i, word, ones, twos, fours)
+                    ones, twos, fours, eight2 = _add_eight(hashes, i + 8, word, ones, twos, fours)
+                else:
+                    for j in range(16):
+                        rest[j, 0] = hashes[i + j, word] if i + j < end else _0
+                    ones, twos, fours, eight1 = _add_eight(rest, 0, 0, ones, twos, fours)
+                    ones, twos, fours, eight2 = _add_eight(rest, 8, 0, ones, twos, fours)
+                eights, carry = _add(eights, eight1, eight2)
+                # The first planes without asking whether anything is left to carry: half of the guesses would be wrong.
+                for p in range(4, min(top, _UNASKED)):
+                    carried = planes[p] & carry
+                    planes[p] ^= carry
+                    carry = carried
+                p = _UNASKED
                 while carry != _0:
                     carried = planes[p] & carry
                     planes[p] ^= carry
                     carry = carried
                     p += 1
-                i += 8
-            planes[0], planes[1], planes[2] = ones, twos, fours
-            while i < end:
-                carry = hashes[i, word]
-                p = 0
-                while carry != _0:
-                    carried = planes[p] & carry
-                    planes[p] ^= carry
-                    carry = carried
-                    p += 1
-                i += 1
+            planes[0], planes[1], planes[2], planes[3] = ones, twos, fours, eights
             more, equal = _0, ~_0
             for p in range(top - 1, -1, -1):
                 half = _0 - ((n >> np.uint64(p + 1)) & _1)  # bit p of n/2, in every column
@@ -158,20 +171,35 @@ def _majority(hashes: U64, offsets: Ints, out: U64) -> None:
 
 @compiled(read(types.uint64, 2), read(types.int64), read(types.int64), write(types.uint64, 2))
 def _weighted(hashes: U64, offsets: Ints, weights: Ints, out: U64) -> None:
-    """Bits whose hashes weigh more than half of the document: exact, since the sum of ``|weight|`` is below 2**62."""
+    """Bits whose hashes weigh more than half of the document: exact, since the sum of ``|weight|`` is below 2**62.
+
+    Four features a pass over the 64 sums, which do not fit in the registers.
+    """
     sums = np.zeros(64, np.int64)
     for word in range(hashes.shape[1]):
         for d in range(len(offsets) - 1):
             sums[:] = 0
             total = np.int64(0)
-            for i in range(offsets[d], offsets[d + 1]):
-                h = hashes[i, word]
-                weight = weights[i]
+            begin, end = offsets[d], offsets[d + 1]
+            whole = end - (end - begin) % 4
+            for i in range(begin, whole, 4):
+                h0, h1, h2, h3 = hashes[i, word], hashes[i + 1, word], hashes[i + 2, word], hashes[i + 3, word]
+                w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+                total += w0 + w1 + w2 + w3
+                for b in range(64):
+                    bit = np.uint64(b)
+                    sums[b] += (
+                        (w0 if h0 >> bit & _1 else 0)
+                        + (w1 if h1 >> bit & _1 else 0)
+                        + (w2 if h2 >> bit & _1 else 0)
+                        + (w3 if h3 >> bit & _1 else 0)
+                    )
+            for i in range(whole, end):
+                h, weight = hashes[i, word], weights[i]
                 total += weight
-                for bit in range(64):
-                    sums[bit] += weight if (h >> np.uint64(bit)) & _1 else 0
+                for b in range(64):
+                    sums[b] += weight if h >> np.uint64(b) & _1 else 0
             row = _0
-            for bit in range(64):
-                if 2 * sums[bit] > total:
-                    row |= _1 << np.uint64(bit)
+            for b in range(64):
+                row |= np.uint64(2 * sums[b] > total) << np.uint64(b)
             out[d, word] = row
