@@ -18,6 +18,7 @@ import gpusim
 from gpusim.backends import resolve
 
 pytest.importorskip("numba")
+from gpusim.backends import numba_join
 
 TESTS = Path(__file__).parent
 PACKAGE = Path(gpusim.__file__).parent
@@ -136,6 +137,25 @@ def test_fingerprints_that_share_their_hash_are_parted() -> None:
     np.testing.assert_array_equal(first, new)
     assert new.sum() == len(np.unique(rows, axis=0))
     assert (np.diff(order)[~new[1:]] > 0).all()
+
+
+@pytest.mark.parametrize("words", [1, 2])
+def test_more_rows_than_fit_beside_a_hash_go_to_numpy(monkeypatch: pytest.MonkeyPatch, words: int) -> None:
+    rows = np.random.default_rng(5).integers(0, 2**10, (600, words), np.uint64)
+    expected = gpusim.near_duplicates(rows, max_distance=2, backend="numba")
+    labels = gpusim.group_fingerprints(rows, 2, backend="numba")
+    monkeypatch.setattr(numba_join, "MOST_ROWS", 100)
+    monkeypatch.delattr(numba_join, "_order")  # whoever calls it now fails
+    found = gpusim.near_duplicates(rows, max_distance=2, backend="numba")
+    np.testing.assert_array_equal(found.left, expected.left)
+    np.testing.assert_array_equal(found.right, expected.right)
+    np.testing.assert_array_equal(gpusim.group_fingerprints(rows, 2, backend="numba"), labels)
+
+
+def test_without_a_compiler_it_says_so() -> None:
+    ask = "import gpusim; print({s.name: s.reason for s in gpusim.backends()}['numba'])"
+    done = python("-c", ask, NUMBA_DISABLE_JIT="1")
+    assert (done.stdout, done.stderr) == ("numba compiles nothing while NUMBA_DISABLE_JIT is set\n", "")
 
 
 def test_auto_prefers_numba_to_numpy() -> None:

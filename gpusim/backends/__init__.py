@@ -90,7 +90,8 @@ def _numba() -> NumbaBackend | str:
         if error.name == "numba":
             return "numba is not installed (pip install 'gpusim[cpu]')"
         return f"numba cannot be imported: {error}"
-    return NumbaBackend()
+    found = NumbaBackend()
+    return found if found.compiles() else "numba compiles nothing while NUMBA_DISABLE_JIT is set"
 
 
 @cache

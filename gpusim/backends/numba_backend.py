@@ -19,6 +19,10 @@ class NumbaBackend(NumpyBackend):
         """What it runs on."""
         return f"numba {numba.__version__}, {self.max_workers} CPU cores"
 
+    def compiles(self) -> bool:
+        """Whether numba has not been told to leave everything to the interpreter."""
+        return not numba.config.DISABLE_JIT
+
     features = staticmethod(numba_text.features)
     hash_ranges = staticmethod(numba_hashing.hash_ranges)
     distinct = staticmethod(numba_sums.distinct)

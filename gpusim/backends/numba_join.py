@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from gpusim.backends import numpy_join
 from gpusim.backends.base import BlockTable, JoinCosts, PairChunk
 from gpusim.backends.numba_hamming import BLOCK, least
-from gpusim.backends.numba_jit import INT, compiled, inner, popcount, read, write
+from gpusim.backends.numba_jit import INT, compiled, contiguous, inner, popcount, read, write
 from gpusim.backends.numpy_hamming import Fingerprints, word_major
 from gpusim.backends.numpy_join import split_mask
 
 #: Measured on one core of an AMD EPYC (Zen 4) at 100,000 to 4,000,000 fingerprints.
 COSTS = JoinCosts(pair=0.08, row=18.0, long_row=20.0, candidate=0.55, cross=0.95, table=12_000.0)
 
+MOST_ROWS = 1 << 32  # a row's number and its hash share 64 bits; NumPy takes on what is larger
 _CHUNK_PAIRS = 1 << 16
 _DIGIT = 11  # most bits in one pass of the radix sort: its places are still in the second-level cache
 _SHORT = 32  # rows that are compared one by one; more are first asked for their least distance
@@ -40,6 +41,9 @@ def pairs_in_table(
 ) -> Iterator[PairChunk]:
     """See :meth:`gpusim.backends.base.Backend.pairs_in_table`."""
     both = a if b is None else np.concatenate((a, b))
+    if len(both) > MOST_ROWS:
+        yield from numpy_join.pairs_in_table(a, b, table, max_distance)
+        return
     second = len(a) + 1 if b is None else len(a)
     keys = np.array([split_mask(mask, a.shape[1]) for mask in (table.key, *table.earlier)])
     rows, words, key = _order(both, keys[0], _bits(len(both), table.key.bit_count()))
@@ -54,6 +58,9 @@ def pairs_in_table(
 
 def connect(a: Fingerprints, table: BlockTable | None, max_distance: int, labels: Ints) -> None:
     """See :meth:`gpusim.backends.base.Backend.connect`."""
+    if len(a) > MOST_ROWS:
+        numpy_join.connect(a, table, max_distance, labels)
+        return
     if table is None:
         rows, words, key = np.arange(len(a), dtype=np.uint32), word_major(a), np.zeros(len(a), np.uint32)
     else:
@@ -64,6 +71,8 @@ def connect(a: Fingerprints, table: BlockTable | None, max_distance: int, labels
 
 def group_equal(a: Fingerprints) -> tuple[Ints, NDArray[np.bool_]]:
     """See :meth:`gpusim.backends.base.Backend.group_equal`."""
+    if len(a) > MOST_ROWS:
+        return numpy_join.group_equal(a)
     everything = np.full(a.shape[1], 2**64 - 1, np.uint64)
     rows, words, key = _order(a, everything, _bits(len(a), 64))
     new = np.zeros(len(rows), np.bool_)
@@ -81,7 +90,7 @@ def _order(a: Fingerprints, mask: NDArray[np.uint64], bits: int) -> tuple[Rows, 
     Returns:
         ``(n,)`` the rows, ``(w, n)`` their fingerprints, ``(n,)`` their hashes.
     """
-    n = len(a)
+    a, n = contiguous(a, np.uint64), len(a)
     # NumPy asks for huge pages, which these accesses all over an array need; arrays made inside a kernel have none.
     packed, other = np.empty(n, np.uint64), np.empty(n, np.uint64)
     _pack(a, mask, bits, packed)
