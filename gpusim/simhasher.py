@@ -81,8 +81,8 @@ class SimHasher:
         seed: of MurmurHash3, 0 to 2**32 - 1.
         lowercase: whether to lowercase text.
         normalize: ``"NFKC"`` or None.
-        backend: ``"auto"``, ``"numpy"``, ``"cuda"`` or ``"cuda:1"`` (the GPU of that number); after construction, the
-            backend itself.
+        backend: ``"auto"``, ``"numpy"``, ``"numba"``, ``"cuda"`` or ``"cuda:1"`` (the GPU of that number); after
+            construction, the backend itself.
         workers: threads, or None for as many as the backend gains by. Never changes a result.
 
     Raises:

@@ -13,6 +13,7 @@ from gpusim.errors import BackendUnavailableError
 
 if TYPE_CHECKING:
     from gpusim.backends.cuda_backend import CudaBackend
+    from gpusim.backends.numba_backend import NumbaBackend
 
 __all__ = ["Backend", "BackendStatus", "backends", "resolve"]
 
@@ -31,9 +32,12 @@ def backends() -> list[BackendStatus]:
     """Every backend: which can run here, and why the others cannot."""
     import numpy
 
-    cuda = _cuda(0)
+    numba, cuda = _numba(), _cuda(0)
     return [
         BackendStatus("numpy", True, f"NumPy {numpy.__version__}, {_numpy().max_workers} CPU cores"),
+        BackendStatus("numba", False, numba)
+        if isinstance(numba, str)
+        else BackendStatus("numba", True, numba.describe()),
         BackendStatus("cuda", False, cuda) if isinstance(cuda, str) else BackendStatus("cuda", True, cuda.describe()),
     ]
 
@@ -42,9 +46,9 @@ def resolve(backend: str | Backend = "auto", *arrays: Any) -> Backend:
     """The backend to use.
 
     Args:
-        backend: ``"auto"``, ``"numpy"``, ``"cuda"`` or ``"cuda:1"`` (the GPU of that number), or a :class:`Backend`,
-            which is returned as it is. ``"auto"`` is where the arrays lie; where they lie in host memory, it is the
-            first GPU if one works here, else NumPy.
+        backend: ``"auto"``, ``"numpy"``, ``"numba"``, ``"cuda"`` or ``"cuda:1"`` (the GPU of that number), or a
+            :class:`Backend`, which is returned as it is. ``"auto"`` is where the arrays lie; where they lie in host
+            memory, it is the first GPU if one works here, else numba if it is installed, else NumPy.
         arrays: what is to be computed on.
 
     Raises:
@@ -58,14 +62,13 @@ def resolve(backend: str | Backend = "auto", *arrays: Any) -> Backend:
         held = next((device for device in map(_gpu_of, arrays) if device is not None), None)
         if held is not None:
             return resolve(f"cuda:{held}")
-        cuda = _cuda(0)
-        return _numpy() if isinstance(cuda, str) else cuda
+        return next((found for found in (_cuda(0), _numba()) if not isinstance(found, str)), _numpy())
     if backend == "numpy":
         return _numpy()
-    match = re.fullmatch(r"cuda(?::(\d+))?", backend) if isinstance(backend, str) else None
+    match = re.fullmatch(r"numba|cuda(?::(\d+))?", backend) if isinstance(backend, str) else None
     if match is None:
-        raise ValueError(f"backend {backend!r}: expected 'auto', 'numpy', 'cuda' or 'cuda:N'")
-    found = _cuda(int(match[1] or 0))
+        raise ValueError(f"backend {backend!r}: expected 'auto', 'numpy', 'numba', 'cuda' or 'cuda:N'")
+    found = _numba() if backend == "numba" else _cuda(int(match[1] or 0))
     if isinstance(found, str):
         raise BackendUnavailableError(f"backend {backend!r} cannot run here: {found}")
     return found
@@ -76,6 +79,19 @@ def _numpy() -> Backend:
     from gpusim.backends.numpy_backend import NumpyBackend
 
     return NumpyBackend()
+
+
+@cache
+def _numba() -> NumbaBackend | str:
+    """The compiled CPU backend; or the reason, as text, why it cannot run."""
+    try:
+        from gpusim.backends.numba_backend import NumbaBackend
+    except ImportError as error:
+        if error.name == "numba":
+            return "numba is not installed (pip install 'gpusim[cpu]')"
+        return f"numba cannot be imported: {error}"
+    found = NumbaBackend()
+    return found if found.compiles() else "numba compiles nothing while NUMBA_DISABLE_JIT is set"
 
 
 @cache

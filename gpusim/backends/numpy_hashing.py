@@ -20,8 +20,8 @@ _PIECE = 32768  # ranges: 256 KB a temporary
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 _MIX1, _MIX2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 # Which bytes of a 64-bit load belong to a tail of 0 to 15 bytes: of its first word, of its second.
-_TAIL1 = np.array([(1 << (8 * min(t, 8))) - 1 for t in range(16)], np.uint64)
-_TAIL2 = np.array([(1 << (8 * max(t - 8, 0))) - 1 for t in range(16)], np.uint64)
+TAIL1 = np.array([(1 << (8 * min(t, 8))) - 1 for t in range(16)], np.uint64)
+TAIL2 = np.array([(1 << (8 * max(t - 8, 0))) - 1 for t in range(16)], np.uint64)
 
 
 def hash_ranges(ranges: FeatureRanges, *, hash: str, seed: int, words: int) -> U64:
@@ -75,9 +75,9 @@ def murmur3(buffer: Bytes, starts: Ints, lengths: Ints, seed: int) -> tuple[U64,
             h1[rows], h2[rows] = a, c
     tail = lengths & 15
     at = starts + (lengths - tail)
-    h1 ^= _scramble1(load[at] & _TAIL1[tail])
+    h1 ^= _scramble1(load[at] & TAIL1[tail])
     long = np.flatnonzero(tail > 8)
-    h2[long] ^= _scramble2(load[at[long] + 8] & _TAIL2[tail[long]])
+    h2[long] ^= _scramble2(load[at[long] + 8] & TAIL2[tail[long]])
     size = lengths.astype(np.uint64)
     h1 ^= size
     h2 ^= size
@@ -118,9 +118,9 @@ def _finalize(h: U64) -> None:
     h ^= h >> np.uint64(33)
 
 
-_MD5_SHIFTS = [7, 12, 17, 22] * 4 + [5, 9, 14, 20] * 4 + [4, 11, 16, 23] * 4 + [6, 10, 15, 21] * 4
-_MD5_SINES = [np.uint32(int(abs(np.sin(np.float64(i + 1))) * 2**32)) for i in range(64)]
-_MD5_START = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476)
+MD5_SHIFTS = [7, 12, 17, 22] * 4 + [5, 9, 14, 20] * 4 + [4, 11, 16, 23] * 4 + [6, 10, 15, 21] * 4
+MD5_SINES = [np.uint32(int(abs(np.sin(np.float64(i + 1))) * 2**32)) for i in range(64)]
+MD5_START = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476)
 
 
 def md5(buffer: Bytes, starts: Ints, lengths: Ints) -> tuple[U64, U64]:
@@ -134,7 +134,7 @@ def md5(buffer: Bytes, starts: Ints, lengths: Ints) -> tuple[U64, U64]:
     Returns:
         ``(m,)`` uint64 low and high halves of the digest read as the big-endian integer that its hex names.
     """
-    state = [np.full(len(starts), s, np.uint32) for s in _MD5_START]
+    state = [np.full(len(starts), s, np.uint32) for s in MD5_START]
     blocks = (lengths + 8) // 64 + 1
     for b in range(int(blocks.max(initial=0))):
         rows = np.flatnonzero(blocks > b)
@@ -175,9 +175,9 @@ def _md5_rounds(state: list[U32], message: U32) -> tuple[U32, U32, U32, U32]:
         else:
             f, g = c ^ (b | ~d), 7 * i % 16
         f = f + a
-        f += _MD5_SINES[i]
+        f += MD5_SINES[i]
         f += message[g]
-        shift = _MD5_SHIFTS[i]
+        shift = MD5_SHIFTS[i]
         a, d, c = d, c, b
         b = b + (f << np.uint32(shift) | f >> np.uint32(32 - shift))
     return a, b, c, d

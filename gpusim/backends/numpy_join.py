@@ -68,8 +68,8 @@ def pairs_in_table(
     """See :meth:`gpusim.backends.base.Backend.pairs_in_table`."""
     words = word_major(a) if b is None else np.concatenate((word_major(a), word_major(b)), axis=1)
     runs = _find_runs(words, table.key, None if b is None else len(a))
-    excluded = [_split_mask(mask, len(words)) for mask in table.earlier]
-    key = _split_mask(table.key, len(words)) if table.key.bit_count() > _KEY_BITS else None
+    excluded = [split_mask(mask, len(words)) for mask in table.earlier]
+    key = split_mask(table.key, len(words)) if table.key.bit_count() > _KEY_BITS else None
     long = runs.pairs() > _LONG_RUN
     for part, compare in ((runs.keep(long), _long_runs), (runs.keep(~long), _short_runs)):
         for left, right, distance in _in_chunks(compare(part, max_distance)):
@@ -260,7 +260,7 @@ def _extract(words: Fingerprints, mask: int) -> NDArray[np.uint32]:
     """The bits of ``mask``, at most 32, side by side."""
     key = np.zeros(words.shape[1], np.uint32)
     place = 0
-    for word, part in zip(words, _split_mask(mask, len(words)), strict=True):
+    for word, part in zip(words, split_mask(mask, len(words)), strict=True):
         bits, low = int(part), 0
         while bits >> low:
             low += ((bits >> low) & -(bits >> low)).bit_length() - 1  # up to the next bit that is set
@@ -278,7 +278,7 @@ def _extract(words: Fingerprints, mask: int) -> NDArray[np.uint32]:
 def _hash(words: Fingerprints, mask: int) -> NDArray[np.uint32]:
     """32 bits of the masked fingerprint (multiply-shift hashing)."""
     total = np.zeros(words.shape[1], np.uint64)
-    for word, part, odd in zip(words, _split_mask(mask, len(words)), _ODD):
+    for word, part, odd in zip(words, split_mask(mask, len(words)), _ODD):
         piece = word & part
         piece *= np.uint64(odd)
         total += piece
@@ -286,7 +286,8 @@ def _hash(words: Fingerprints, mask: int) -> NDArray[np.uint32]:
     return total.astype(np.uint32)
 
 
-def _split_mask(mask: int, words: int) -> NDArray[np.uint64]:
+def split_mask(mask: int, words: int) -> NDArray[np.uint64]:
+    """A mask over the fingerprint as ``(words,)`` uint64, word 0 first."""
     return np.array([(mask >> 64 * word) & (2**64 - 1) for word in range(words)], np.uint64)
 
 
