@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from gpusim.unicode.utf8 import Ints
 U64 = NDArray[np.uint64]
 
 _PENDING = 1 << 19  # hashes that wait to be sorted
-_HELD = 1 << 22  # features held in memory; about 300 MB with the temporaries of a merge
+_HELD = 1 << 21  # features held in memory, before a merge and its temporaries
 
 
 class Frequencies(NamedTuple):
@@ -66,13 +66,15 @@ class DocumentFrequency:
         if not self._files:
             return self._prune(merge(self._runs, self._words))
         self._spill()
-        files = [(np.load(h, mmap_mode="r"), np.load(c, mmap_mode="r")) for h, c in self._files]
-        bits = (sum(len(counts) for _, counts in files) // self._held).bit_length()
+        bits = (sum(len(_open(counts)) for _, counts in self._files) // self._held).bit_length() + 1
         bounds = [np.uint64(i << (64 - bits)) for i in range(1, 1 << bits)]
-        cuts = [[0, *np.searchsorted(hashes[:, 0], bounds).tolist(), len(hashes)] for hashes, _ in files]
+        cuts = [[0, *np.searchsorted(h[:, 0], bounds).tolist(), len(h)] for h in (_open(h) for h, _ in self._files)]
         kept = merge([], self._words)
         for i in range(1 << bits):
-            parts = [Frequencies(h[c[i] : c[i + 1]], n[c[i] : c[i + 1]]) for (h, n), c in zip(files, cuts)]
+            parts = [
+                Frequencies(_open(hashes)[cut[i] : cut[i + 1]], _open(counts)[cut[i] : cut[i + 1]])
+                for (hashes, counts), cut in zip(self._files, cuts)
+            ]
             found = self._prune(merge(parts, self._words))
             hashes, counts = (np.concatenate(pair) for pair in zip(kept, found))
             kept = self._prune(Frequencies(hashes, counts))
@@ -118,13 +120,24 @@ class DocumentFrequency:
         return Frequencies(found.hashes[rows], found.counts[rows])
 
 
+def _open(path: Path) -> NDArray[Any]:
+    """A mapped array; mapped anew for every use, since pages that were read count as memory in use."""
+    array: NDArray[Any] = np.load(path, mmap_mode="r")
+    return array
+
+
 def merge(parts: list[Frequencies], words: int) -> Frequencies:
     """Add up the counts of equal hashes; the parts need not be sorted."""
     hashes = np.concatenate([np.empty((0, words), np.uint64), *(part.hashes for part in parts)])
     counts = np.concatenate([np.empty(0, np.int64), *(part.counts for part in parts)])
     if len(hashes) == 0:
         return Frequencies(hashes, counts)
-    order = np.argsort(hashes[:, 0]) if words == 1 else np.lexsort((hashes[:, 1], hashes[:, 0]))
+    order = np.argsort(hashes[:, 0])
+    if words == 2:  # sorting by both words is slow, and almost never needed: equal first halves are equal hashes
+        low, high = hashes[order].T
+        if ((low[1:] == low[:-1]) & (high[1:] < high[:-1])).any():
+            order = np.lexsort((hashes[:, 1], hashes[:, 0]))
+        del low, high
     hashes, counts = hashes[order], counts[order]
     new = np.ones(len(hashes), bool)
     new[1:] = (hashes[1:] != hashes[:-1]).any(axis=1)

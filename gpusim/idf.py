@@ -83,8 +83,8 @@ class Idf:
             max_features: of the rest, those in most documents are kept, ties by lower hash; None keeps all.
 
         Both prune the exact frequencies of the whole corpus. Memory while fitting is bounded (about 300 MB; what does
-        not fit waits in temporary files, 16 bytes a feature, 24 for 128 bits), and the model takes about 40 bytes a
-        feature kept, so ``max_features`` bounds it.
+        not fit waits in temporary files, 16 bytes a feature, 24 for 128 bits), and the model takes 40 bytes a feature
+        kept (56 for 128 bits), so ``max_features`` bounds it.
 
         Raises:
             TypeError, ValueError: naming the argument that does not fit.
