@@ -1,5 +1,7 @@
 """What gpusim raises beside ``ValueError`` and ``TypeError`` for wrong arguments."""
 
+from typing import Any
+
 
 class GpusimError(Exception):
     """Base of gpusim's own errors. Its message alone tells what went wrong, where, and what would be right."""
@@ -23,3 +25,11 @@ class InputError(GpusimError):
 
 class OutputError(GpusimError):
     """An output cannot be written as asked; the message names the path. Nothing half-written is left behind."""
+
+
+def check_whole(name: str, value: Any, low: int, high: int) -> None:
+    """Raise unless ``value`` is a whole number from ``low`` to ``high``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: expected a whole number, got {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name}: expected {low} to {high}, got {value}")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from operator import index as as_index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpusim.backends import Backend, resolve
+from gpusim.threads import in_order, number_of_threads
+
+R = TypeVar("R")
 
 _SCRATCH_CELLS = 1 << 20
+_CELLS = 1 << 24  # least comparisons that a thread is worth
 
 
 class Neighbors(NamedTuple):
@@ -26,7 +31,9 @@ class Neighbors(NamedTuple):
     distance: NDArray[np.uint8]
 
 
-def hamming_matrix(a: Any, b: Any = None, out: Any = None, *, backend: str | Backend = "auto") -> Any:
+def hamming_matrix(
+    a: Any, b: Any = None, out: Any = None, *, backend: str | Backend = "auto", workers: int | None = None
+) -> Any:
     """Hamming distance of every fingerprint of ``a`` to every one of ``b``.
 
     Args:
@@ -34,6 +41,7 @@ def hamming_matrix(a: Any, b: Any = None, out: Any = None, *, backend: str | Bac
         b: ``(n_b,)`` or ``(n_b, w)`` of the same width; None compares ``a`` with itself.
         out: ``(n_a, n_b)`` uint8 to fill, a memory map for one; None makes a new array.
         backend: where to compute, see :func:`gpusim.backends`.
+        workers: threads, None for as many as gain; never changes a result. A GPU is given all work at once.
 
     Returns:
         ``out``: ``(n_a, n_b)`` uint8 distances in bits, 0 to 128. A new one lies where ``a`` does.
@@ -50,11 +58,15 @@ def hamming_matrix(a: Any, b: Any = None, out: Any = None, *, backend: str | Bac
         raise TypeError(f"out: expected a uint8 array, got {getattr(out, 'dtype', type(out).__name__)}")
     elif out.shape != shape:
         raise ValueError(f"out: expected shape {shape}, got {out.shape}")
-    device.hamming(left, right, out)
+
+    def fill(rows: slice) -> None:
+        device.hamming(left[rows], right, out[rows])
+
+    _for_strips(fill, len(left), len(right), device, workers)
     return out
 
 
-def similarity_matrix(a: Any, b: Any = None, *, backend: str | Backend = "auto") -> Any:
+def similarity_matrix(a: Any, b: Any = None, *, backend: str | Backend = "auto", workers: int | None = None) -> Any:
     """Cosine similarity that the Hamming distances stand for: ``cos(pi * d / bits)``.
 
     The share of differing bits estimates the angle between two documents' feature vectors, in units of pi
@@ -64,6 +76,7 @@ def similarity_matrix(a: Any, b: Any = None, *, backend: str | Backend = "auto")
         a: ``(n_a,)``, ``(n_a, 1)`` or ``(n_a, 2)`` uint64 fingerprints.
         b: the same width; None compares ``a`` with itself.
         backend: where to compute, see :func:`gpusim.backends`.
+        workers: threads, None for as many as gain; never changes a result. A GPU is given all work at once.
 
     Returns:
         ``(n_a, n_b)`` float32 in [-1, 1]; 1 for equal fingerprints, exactly 0 where half of the bits differ.
@@ -77,17 +90,23 @@ def similarity_matrix(a: Any, b: Any = None, *, backend: str | Backend = "auto")
     # sin((bits/2 - d) / bits * pi) is cos(pi d / bits), and exact at the ends and in the middle.
     cosine = np.array([math.sin(math.pi * (bits / 2 - d) / bits) for d in range(bits + 1)], np.float32)
     out = np.empty((len(left), len(right)), np.float32)
-    rows = max(1, _SCRATCH_CELLS // max(1, len(right)))
-    scratch = np.empty((min(rows, len(left)), len(right)), np.uint8)
-    for top in range(0, len(left), rows):
-        part = left[top : top + rows]
-        distance = scratch[: len(part)]
-        device.hamming(part, right, distance)
-        np.take(cosine, distance, out=out[top : top + rows], mode="clip")
+
+    def fill(strip: slice) -> None:
+        rows = max(1, _SCRATCH_CELLS // max(1, len(right)))
+        scratch = np.empty((min(rows, strip.stop - strip.start), len(right)), np.uint8)
+        for top in range(strip.start, strip.stop, rows):
+            part = slice(top, min(top + rows, strip.stop))
+            distance = scratch[: part.stop - top]
+            device.hamming(left[part], right, distance)
+            np.take(cosine, distance, out=out[part], mode="clip")
+
+    _for_strips(fill, len(left), len(right), device, workers)
     return like(a, device, out)
 
 
-def nearest(queries: Any, base: Any, k: int = 10, *, backend: str | Backend = "auto") -> Neighbors:
+def nearest(
+    queries: Any, base: Any, k: int = 10, *, backend: str | Backend = "auto", workers: int | None = None
+) -> Neighbors:
     """The ``k`` fingerprints of ``base`` nearest to each query, exactly.
 
     Args:
@@ -95,6 +114,7 @@ def nearest(queries: Any, base: Any, k: int = 10, *, backend: str | Backend = "a
         base: ``(n,)`` or ``(n, w)`` of the same width.
         k: how many, from 1 to ``n``.
         backend: where to compute, see :func:`gpusim.backends`.
+        workers: threads, None for as many as gain; never changes a result. A GPU is given all work at once.
 
     Returns:
         :class:`Neighbors`, by distance, ties by lower row of ``base``.
@@ -107,8 +127,30 @@ def nearest(queries: Any, base: Any, k: int = 10, *, backend: str | Backend = "a
     left, right, device = _two_sides(queries, base, backend, names=("queries", "base"))
     if not 1 <= k <= len(right):
         raise ValueError(f"k: expected 1 to {len(right)}, the number of fingerprints in base, got {k}")
-    index, distance = device.nearest(left, right, k)
+    found = _for_strips(lambda rows: device.nearest(left[rows], right, k), len(left), len(right), device, workers)
+    index, distance = (p[0] if len(p) == 1 else np.concatenate(p) for p in zip(*found, strict=True))
     return Neighbors(like(queries, device, index), like(queries, device, distance))
+
+
+def _for_strips(
+    function: Callable[[slice], R], rows: int, columns: int, device: Backend, workers: int | None
+) -> list[R]:
+    """What ``function`` makes of strips of the rows, at least one, on several threads where that pays."""
+    threads = compare_threads(workers, device)
+    strips = min(rows, 4 * threads, rows * columns // _CELLS) if threads > 1 else 1
+    edges = [rows * i // max(1, strips) for i in range(max(1, strips) + 1)]
+    return list(in_order(function, map(slice, edges, edges[1:]), threads))
+
+
+def compare_threads(workers: int | None, device: Backend) -> int:
+    """Threads for comparing fingerprints: as many as asked for, but no more than one on a device that gains by none.
+
+    Raises:
+        TypeError: ``workers`` is no whole number.
+        ValueError: it is not from 1 to 1024.
+    """
+    threads = number_of_threads(workers, device.compare_workers)
+    return 1 if device.compare_workers == 1 else threads
 
 
 def like(given: Any, device: Backend, result: Any) -> Any:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpusim.document_frequency import U64, DocumentFrequency
-from gpusim.errors import InputError
+from gpusim.errors import InputError, check_whole
 from gpusim.features import Chars, Words, parse_features
 from gpusim.unicode.utf8 import Ints
 from gpusim.weights import smooth_idf
@@ -241,8 +241,6 @@ class IdfFitter:
     """
 
     def __init__(self, hasher: SimHasher, *, min_df: int = 1, max_features: int | None = None) -> None:
-        from gpusim.simhasher import check_whole
-
         check_whole("min_df", min_df, 1, 2**62)
         if max_features is not None:
             check_whole("max_features", max_features, 1, 2**62)

@@ -405,7 +405,7 @@ def _write_npy(job: _Job, documents: Documents) -> None:
                 np.save(file, np.empty((0, 0), np.uint8))
             return
         out = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(n, n))
-        gpusim.hamming_matrix(documents.fingerprints, out=out, backend=job.hasher.backend)
+        gpusim.hamming_matrix(documents.fingerprints, out=out, backend=job.hasher.backend, workers=job.hasher.workers)
         out.flush()
 
 
@@ -419,7 +419,9 @@ def _write_csv(job: _Job, documents: Documents) -> None:
             f"{_CSV_DOCUMENTS:,} documents); write .npy"
         )
     ids = plain_texts(job.corpus.ids(documents.masks(np.ones(n, np.bool_))))
-    rows = gpusim.hamming_matrix(documents.fingerprints, backend=job.hasher.backend).tolist()
+    rows = gpusim.hamming_matrix(
+        documents.fingerprints, backend=job.hasher.backend, workers=job.hasher.workers
+    ).tolist()
     with job.outputs.open(job.path) as sink:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

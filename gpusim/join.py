@@ -10,8 +10,9 @@ keys collide in a sample of the data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -20,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim.backends import Backend
-from gpusim.backends.base import BlockTable, JoinCosts
+from gpusim.backends.base import BlockTable, JoinCosts, PairChunk
 from gpusim.errors import GpusimError
-from gpusim.hamming import check_max_distance, like, two_sides, whole_number
+from gpusim.hamming import check_max_distance, compare_threads, like, two_sides, whole_number
 from gpusim.pairs import (
     Collapsed,
     Pairs,
@@ -33,11 +34,14 @@ from gpusim.pairs import (
     number_of_pairs,
     sort_pairs,
 )
+from gpusim.threads import chained
 
 __all__ = ["JoinPlan", "Pairs", "explain_plan", "iter_near_duplicates", "near_duplicates"]
 
 _BYTES_PER_PAIR = 48  # as found, as a sort key, and as the result
 _EXPANDED = 1 << 18  # pairs of rows written out at a time
+_STRIPS = 32  # into which brute force is cut for threads, ...
+_COMPARISONS = 1 << 26  # ... if each has so many comparisons
 _SAMPLE = 2048  # fingerprints of each side whose keys are looked at, ...
 _SAMPLED_TABLES = 24  # ... in so many tables of a plan
 _MOST_TABLES = 2000
@@ -88,7 +92,13 @@ class JoinPlan:
 
 
 def near_duplicates(
-    a: Any, b: Any = None, max_distance: int = 3, *, backend: str | Backend = "auto", memory: int = 4 << 30
+    a: Any,
+    b: Any = None,
+    max_distance: int = 3,
+    *,
+    backend: str | Backend = "auto",
+    workers: int | None = None,
+    memory: int = 4 << 30,
 ) -> Pairs:
     """All pairs of fingerprints that differ in at most ``max_distance`` bits.
 
@@ -97,6 +107,8 @@ def near_duplicates(
         b: the same width; None finds the pairs within ``a``.
         max_distance: differing bits, inclusive.
         backend: where to compute, see :func:`gpusim.backends`.
+        workers: threads, None for as many as gain; never changes a result. Each works on a table of its own. A GPU is
+            given all work at once.
         memory: bytes that the pairs may take while they are found and sorted.
 
     Returns:
@@ -108,7 +120,7 @@ def near_duplicates(
         ValueError: shapes or widths that do not fit, a ``max_distance`` out of range.
         GpusimError: there are more pairs than ``memory`` holds.
     """
-    join = _Join.prepare(a, b, max_distance, backend)
+    join = _Join.prepare(a, b, max_distance, backend, workers)
     total = number_of_equal_pairs(join.left) if join.right is None else 0
     _check_memory(total, memory)
     chunks = []
@@ -126,6 +138,7 @@ def iter_near_duplicates(
     max_distance: int = 3,
     *,
     backend: str | Backend = "auto",
+    workers: int | None = None,
     chunk: int = 1 << 20,
 ) -> Iterator[Pairs]:
     """The pairs of :func:`near_duplicates` as they are found, in memory that does not grow with their number.
@@ -135,6 +148,7 @@ def iter_near_duplicates(
         b: as there.
         max_distance: as there.
         backend: as there.
+        workers: as there.
         chunk: most pairs in one piece.
 
     Yields:
@@ -149,7 +163,7 @@ def iter_near_duplicates(
     """
     if whole_number(chunk, "chunk") < 1:
         raise ValueError(f"chunk: expected at least 1 pair, got {chunk}")
-    join = _Join.prepare(a, b, max_distance, backend)
+    join = _Join.prepare(a, b, max_distance, backend, workers)
     rows = max(join.plan.rows)
     return (sort_pairs(iter((part,)), len(part), rows) for part in join.expanded(join.distinct_pairs(), chunk))
 
@@ -172,26 +186,27 @@ class _Join:
     left: Collapsed
     right: Collapsed | None
     plan: JoinPlan
+    threads: int
 
     @classmethod
-    def prepare(cls, a: Any, b: Any, max_distance: int, backend: str | Backend) -> _Join:
+    def prepare(cls, a: Any, b: Any, max_distance: int, backend: str | Backend, workers: int | None = None) -> _Join:
         x, y, device = two_sides(a, b, backend)
+        threads = compare_threads(workers, device)
         max_distance = check_max_distance(max_distance, 64 * x.shape[1])
         left = collapse(x, device)
         right = None if y is None else collapse(y, device)
-        return cls(device, left, right, make_plan(left, right, max_distance, device))
+        return cls(device, left, right, make_plan(left, right, max_distance, device), threads)
 
     def distinct_pairs(self) -> Iterator[Pairs]:
         """Pairs of distinct fingerprints, as indices into those of either side."""
         device, plan = self.device, self.plan
         a, b = self.left.distinct, None if self.right is None else self.right.distinct
         if plan.method == "brute force":
-            sources = [device.pairs_within(a, b, plan.max_distance)]
+            sources = _strips(device, a, b, plan, self.threads)
         else:
-            sources = [device.pairs_in_table(a, b, table, plan.max_distance) for table in plan.tables]
-        for source in sources:
-            for found in source:
-                yield Pairs(*(device.to_numpy(part) for part in found))
+            sources = [partial(device.pairs_in_table, a, b, table, plan.max_distance) for table in plan.tables]
+        for found in chained(sources, self.threads):
+            yield Pairs(*(device.to_numpy(part) for part in found))
 
     def expanded(self, found: Iterator[Pairs], most: int) -> Iterator[Pairs]:
         """Pairs of rows, in pieces of at most ``most``."""
@@ -199,6 +214,27 @@ class _Join:
             yield from equal_pairs(self.left, most)
         for pairs in found:
             yield from expand(pairs, self.left, self.right, most)
+
+
+def _strips(device: Backend, a: Any, b: Any, plan: JoinPlan, threads: int) -> list[Callable[[], Iterator[PairChunk]]]:
+    """Brute force as strips of rows of ``a``, about equally much work in each."""
+    n = len(a)
+    number = min(_STRIPS, plan.comparisons // _COMPARISONS) if threads > 1 else 1
+    if number <= 1:
+        return [partial(device.pairs_within, a, b, plan.max_distance)]
+    if b is not None:
+        edges = [n * i // number for i in range(number + 1)]
+    else:  # row i meets the n - 1 - i after it
+        edges = [n - round(n * (1 - i / number) ** 0.5) for i in range(number + 1)]
+
+    def strip(top: int, stop: int) -> Iterator[PairChunk]:
+        rows = a[top:stop]
+        for other, offset in ((None, top), (a[stop:], stop)) if b is None else ((b, 0),):
+            if other is None or len(other):
+                for found in device.pairs_within(rows, other, plan.max_distance):
+                    yield PairChunk(found.left + top, found.right + offset, found.distance)
+
+    return [partial(strip, *edge) for edge in zip(edges, edges[1:], strict=False)]
 
 
 def make_plan(left: Collapsed, right: Collapsed | None, max_distance: int, device: Backend) -> JoinPlan:

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpusim.backends import Backend
 from gpusim.backends.numpy_components import find_roots, flatten, union
 from gpusim.groups import group_fingerprints
 from gpusim.io import Corpus, ErrorLog
@@ -148,13 +147,13 @@ def find_pairs(job: Job) -> Pairs:
     rows, radius, least = job.rows, job.options.radius, job.options.min_jaccard
     fingerprints, backend = job.fingerprints(rows), job.hasher.backend
     if least is None:
-        found = near_duplicates(fingerprints, max_distance=radius, backend=backend)
+        found = near_duplicates(fingerprints, max_distance=radius, backend=backend, workers=job.options.workers)
         return Pairs(rows[found.left], rows[found.right], found.distance)
     near = group_fingerprints(fingerprints, radius, backend=backend)
     candidates = rows[(np.bincount(near, minlength=len(near)) > 1)[near]]
     kept = []
     with _feature_sets(job, candidates) as sets:
-        for pairs in _candidate_pairs(job.documents.fingerprints[candidates], radius, backend):
+        for pairs in _candidate_pairs(job, job.documents.fingerprints[candidates]):
             left, right = candidates[pairs.left], candidates[pairs.right]
             jaccard = sets.jaccard(left, right, least)
             good = jaccard >= least
@@ -186,7 +185,7 @@ def _join_verified(job: Job, candidates: Ints, sets: FeatureSets, labels: Ints) 
     first.sort()
     distinct = candidates[first]
     least = job.options.min_jaccard
-    for pairs in _candidate_pairs(fingerprints[first], job.options.radius, job.hasher.backend):
+    for pairs in _candidate_pairs(job, fingerprints[first]):
         left, right = distinct[pairs.left], distinct[pairs.right]
         while len(left):
             apart = find_roots(labels, left) != find_roots(labels, right)
@@ -198,9 +197,15 @@ def _join_verified(job: Job, candidates: Ints, sets: FeatureSets, labels: Ints) 
     flatten(labels)
 
 
-def _candidate_pairs(fingerprints: NDArray[np.uint64], radius: int, backend: Backend) -> Iterator[Pairs]:
+def _candidate_pairs(job: Job, fingerprints: NDArray[np.uint64]) -> Iterator[Pairs]:
     if len(fingerprints):
-        yield from iter_near_duplicates(fingerprints, max_distance=radius, backend=backend, chunk=_CHUNK)
+        yield from iter_near_duplicates(
+            fingerprints,
+            max_distance=job.options.radius,
+            backend=job.hasher.backend,
+            workers=job.options.workers,
+            chunk=_CHUNK,
+        )
 
 
 @contextmanager

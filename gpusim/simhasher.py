@@ -7,12 +7,9 @@ Crawling", WWW 2007, section 2).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,17 +19,17 @@ from gpusim.backends import Backend, resolve
 from gpusim.backends.base import Array, FeatureRanges
 from gpusim.comparison import Comparison
 from gpusim.custom import CustomFeatures, check_hashes, read_features
-from gpusim.errors import DeviceMemoryError
+from gpusim.errors import DeviceMemoryError, check_whole
 from gpusim.explain import Explanation, explain
 from gpusim.features import Chars, Words
 from gpusim.idf import Idf
 from gpusim.texts import RawBatch, prepare, raw_batches
+from gpusim.threads import in_order, number_of_threads
 from gpusim.weights import WEIGHTS, feature_weights, fixed_point
 
 if TYPE_CHECKING:
     from gpusim.interop import CompatibleHasher
 
-T = TypeVar("T")
 R = TypeVar("R")
 
 _DEFAULT_FEATURES = Words(3)
@@ -112,8 +109,7 @@ class SimHasher:
         check_whole("seed", self.seed, 0, 2**32 - 1)
         if self.hash == "md5" and self.seed != 0:
             raise ValueError(f"seed: MD5 takes none, so it must stay 0, got {self.seed}")
-        if self.workers is not None:
-            check_whole("workers", self.workers, 1, 1024)
+        number_of_threads(self.workers, 1)
         if isinstance(self.weights, Idf):
             self.weights.check(self)
         object.__setattr__(self, "backend", resolve(self.backend))
@@ -242,7 +238,7 @@ class SimHasher:
     def each_batch(self, function: Callable[[RawBatch], R], texts: Any) -> Iterator[R]:
         """What ``function`` makes of batches of the texts, in order; of halves where a device has too little memory."""
         batches = raw_batches(texts, self._backend.batch_bytes)
-        for parts in _map(partial(_in_parts, function), batches, self._threads):
+        for parts in in_order(partial(_in_parts, function), batches, self._threads):
             yield from parts
 
     def hash_ranges(self, ranges: FeatureRanges, words: int) -> Array:
@@ -287,7 +283,7 @@ class SimHasher:
 
     @property
     def _threads(self) -> int:
-        return self.workers or self._backend.max_workers
+        return number_of_threads(self.workers, self._backend.max_workers)
 
     def _analyze_batch(self, raw: RawBatch) -> Batch:
         hashes, offsets, invalid = self._hash_batch(raw, self.words)
@@ -334,32 +330,6 @@ def _in_parts(function: Callable[[RawBatch], R], raw: RawBatch) -> list[R]:
         return [part for offsets in halves for part in _in_parts(function, RawBatch(raw.data, offsets))]
 
 
-def _map(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
-    """``map`` on several threads, in order, with only a few items and results waiting at a time."""
-    iterator = iter(items)
-    first = list(islice(iterator, 2))
-    if threads == 1 or len(first) < 2:
-        yield from map(function, first)
-        yield from map(function, iterator)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[R]] = deque(pool.submit(function, item) for item in first)
-        for item in iterator:
-            if len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
-            waiting.append(pool.submit(function, item))
-        while waiting:
-            yield waiting.popleft().result()
-
-
 def _check(name: str, value: Any, allowed: tuple[Any, ...], *others: str) -> None:
     if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
         raise ValueError(f"{name}: expected {' or '.join([*map(repr, allowed), *others])}, got {value!r}")
-
-
-def check_whole(name: str, value: Any, low: int, high: int) -> None:
-    """Raise unless ``value`` is a whole number from ``low`` to ``high``."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}: expected a whole number, got {value!r}")
-    if not low <= value <= high:
-        raise ValueError(f"{name}: expected {low} to {high}, got {value}")

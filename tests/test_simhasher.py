@@ -146,23 +146,6 @@ def test_neither_workers_nor_batch_size_change_a_result(monkeypatch: pytest.Monk
         np.testing.assert_array_equal(SimHasher(backend="numpy", workers=workers).fingerprint(TEXTS), expected)
 
 
-def test_an_iterator_is_read_as_results_are_made() -> None:
-    """A stream longer than memory: what waits is bounded."""
-    from gpusim.simhasher import _map
-
-    read = 0
-
-    def items():  # type: ignore[no-untyped-def]
-        nonlocal read
-        for i in range(1000):
-            read += 1
-            yield i
-
-    results = _map(lambda x: x + 1, items(), 2)
-    assert [next(results) for _ in range(10)] == list(range(1, 11))
-    assert read < 30
-
-
 @pytest.mark.parametrize(
     ("setting", "error", "message"),
     [

@@ -142,6 +142,8 @@ class Backend(ABC):
     batch_bytes: int
     #: How many threads may call at once and gain by it.
     max_workers: int
+    #: The same for comparing fingerprints.
+    compare_workers: int
     #: What the steps of a near-duplicate join cost here.
     join_costs: JoinCosts
 

@@ -39,6 +39,7 @@ class CudaBackend(Backend):
 
     name = "cuda"
     max_workers = min(NumpyBackend.max_workers, _MOST_WORKERS)
+    compare_workers = 1  # one launch fills the device
     join_costs = cuda_join.COSTS
 
     def __init__(self, xp: ModuleType, device: int = 0) -> None:

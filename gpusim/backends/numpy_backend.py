@@ -18,6 +18,7 @@ class NumpyBackend(Backend):
     batch_bytes = 1 << 19  # less, and threads wait for each other; more, and temporaries leave the cache
     join_costs = numpy_join.COSTS
     max_workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    compare_workers = max_workers
 
     def asarray(self, x: Any) -> Array:
         return np.ascontiguousarray(x)
