@@ -293,10 +293,10 @@ class SimHasher:
         backend = self._backend
         ranges, invalid = self._features(raw)
         if self.weights in ("binary", "count"):
-            found = backend.fingerprints(
+            out, found = backend.fingerprints(
                 ranges, hash=self.hash, seed=self.seed, words=self.words, repeats=self.weights == "count"
             )
-            return Batch(*map(backend.to_numpy, found), invalid)
+            return Batch(backend.to_numpy(out), backend.to_numpy(found), invalid)
         fingerprints, n_features = self.sum_hashes(self.hash_ranges(ranges, self.words), ranges.offsets)
         return Batch(fingerprints, n_features, invalid)
 

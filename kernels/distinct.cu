@@ -20,10 +20,11 @@
 #define BLOCK 256
 #define ALL 0xFFFFFFFFu
 
-// The slot of feature i; it names the first of the equal features in the end.
+// The slot of feature i; it names the first of the equal features in the end. `salt` tells documents apart.
 template <class Number>
-__device__ __forceinline__ Number insert(Number* table, Number mask, const Features& features, u64 i, u64 salt) {
-  Number slot, own = (Number)(features.first + i), held = claim(table, mask, features, i, salt, slot);
+__device__ __forceinline__ Number insert(Number* table, Number mask, const Features<Number>& features, Number i,
+                                         u64 salt) {
+  Number slot = (Number)features.key(i, salt), own = features.first + i, held = claim(table, mask, features, i, slot);
   if (held != ~(Number)0 && held > own) atomicMin(&table[slot], own);
   return slot;
 }
@@ -43,11 +44,11 @@ find_first_in_short(const u64* __restrict__ hashes, u32 words, const i64* __rest
   STRIDED_TILES(document, documents) {
     i64 begin = offsets[document], size = offsets[document + 1] - begin;
     if (size == 0 || size > SHORT) continue;
-    Features features{hashes + begin * words, words, 0, (u64)size};
+    Features<u32> features{hashes + begin * words, words, 0, (u32)size};
     u32 mask = ALL >> __clz((int)(2 * size - 1));
     for (u32 slot = threadIdx.x; slot <= mask; slot += SHORT_BLOCK) table[slot] = ALL;
     __syncthreads();
-    for (u32 i = threadIdx.x; i < size; i += SHORT_BLOCK) slots[i] = (u16)insert<u32>(table, mask, features, i, 0);
+    for (u32 i = threadIdx.x; i < size; i += SHORT_BLOCK) slots[i] = (u16)insert(table, mask, features, i, 0);
     __syncthreads();
     for (u32 i = threadIdx.x; i - lane < size; i += SHORT_BLOCK) {
       u32 first = i < size ? table[slots[i]] : ALL;
@@ -83,9 +84,9 @@ insert_long(const u64* __restrict__ hashes, u32 words, const i64* __restrict__ o
             u64* __restrict__ slots) {
   STRIDED(j, count) {
     i64 document = owner(long_offsets, documents, j), first = long_offsets[document];
-    Features features{hashes + offsets[document] * words, words, (u64)first,
-                      (u64)(long_offsets[document + 1] - first)};
-    slots[j] = insert<u64>(table, mask, features, (u64)(j - first), 0x9E3779B97F4A7C15ull * (u64)document);
+    Features<u64> features{hashes + offsets[document] * words, words, (u64)first,
+                           (u64)(long_offsets[document + 1] - first)};
+    slots[j] = insert(table, mask, features, (u64)(j - first), 0x9E3779B97F4A7C15ull * (u64)document);
   }
 }
 

@@ -9,32 +9,35 @@ __device__ __forceinline__ u64 mixed(u64 h) {
   return h ^ h >> 33;
 }
 
-// The features of one document, counted from its first: `first` is the number of that one in the table.
+// The features of one document, counted from its first: `first` is the number of that one in the table. Number is u32
+// or u64.
+template <class Number>
 struct Features {
   const u64* hashes;
   u32 words;
-  u64 first, count;
+  Number first, count;
 
-  __device__ __forceinline__ u64 key(u64 i, u64 salt) const {
+  __device__ __forceinline__ u64 key(Number i, u64 salt) const {
     u64 mix = mixed(hashes[i * words] + salt);
     return words == 2 ? mixed(mix + hashes[i * words + 1]) : mix;
   }
-  __device__ __forceinline__ bool equal(u64 i, u64 j) const {
+  __device__ __forceinline__ bool equal(Number i, Number j) const {
     return hashes[i * words] == hashes[j * words] && (words == 1 || hashes[i * words + 1] == hashes[j * words + 1]);
   }
 };
 
-// Looks for feature i, of this document, and leaves its number where it finds an empty slot. Returns what the slot held:
-// the number of an equal feature, or all ones. Number is u32 or u64; `salt` tells documents apart.
+// Looks for feature i, from slot `slot` on, and leaves its number where it finds an empty slot; `slot` becomes its slot.
+// Returns what that held: the number of an equal feature of this document, or all ones. Equal features begin at the
+// same slot.
 template <class Number>
-__device__ __forceinline__ Number claim(Number* table, Number mask, const Features& features, u64 i, u64 salt,
+__device__ __forceinline__ Number claim(Number* table, Number mask, const Features<Number>& features, Number i,
                                         Number& slot) {
-  Number own = (Number)(features.first + i);
-  for (slot = (Number)features.key(i, salt) & mask;; slot = (slot + 1) & mask) {
+  Number own = features.first + i;
+  for (slot &= mask;; slot = (slot + 1) & mask) {
     Number held = atomicCAS(&table[slot], ~(Number)0, own);
     if (held == ~(Number)0) return held;
     // A slot's key never changes: whichever feature it names has that key.
-    u64 other = (u64)held - features.first;
+    Number other = held - features.first;
     if (other < features.count && features.equal(i, other)) return held;
   }
 }

@@ -356,6 +356,30 @@ class SmallMemory(NumpyBackend):
         return super().features(text, features, lowercase=lowercase)
 
 
+@needs_compiler
+@pytest.mark.parametrize("weights", ["binary", "log"])
+def test_a_full_gpu_takes_halves_of_batches(monkeypatch: pytest.MonkeyPatch, weights: str) -> None:
+    xp = Device().cupy
+    cuda, refused = CudaBackend(xp), []
+    cuda.try_out()
+    empty, limit = xp.empty, 4000
+
+    def little(shape: Any, dtype: Any) -> Any:
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if size > limit:
+            refused.append(size)
+            raise MemoryError(f"{size} bytes")
+        return empty(shape, dtype)
+
+    monkeypatch.setattr(xp, "empty", little)
+    texts = [f"document number {i} of some" for i in range(500)]
+    got = SimHasher(backend=cuda, weights=weights).fingerprint(texts)
+    np.testing.assert_array_equal(got, SimHasher(backend=REFERENCE, weights=weights).fingerprint(texts))
+    assert refused
+    with pytest.raises(DeviceMemoryError, match="GPU 0 has too little memory"):
+        SimHasher(backend=cuda).fingerprint(["many words " * 400, "few"])
+
+
 def test_batches_are_halved_until_they_fit_in_memory() -> None:
     texts = ["", "short", "x" * 90, *["a few words"] * 20, "b\xff".encode("latin-1"), ""]
     got, expected = SimHasher(backend=SmallMemory()).analyze(texts), SimHasher(backend=REFERENCE).analyze(texts)
