@@ -12,7 +12,7 @@ from typing import Any
 import mmh3
 import numpy as np
 import pytest
-from cuda_on_cpu import DEVICES, Device, Traffic, needs_compiler
+from cuda_on_cpu import DEVICES, Device, KernelError, Traffic, needs_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -280,6 +280,20 @@ def test_equal_features_of_two_documents_are_told_apart() -> None:
     """One feature, in each of many documents of one table."""
     cuda = CudaBackend(Device("race", "random", seed=4).cupy)
     check_fused(cuda, ranges_of([2, 1] * 60, 1), 1)
+
+
+@needs_compiler
+@pytest.mark.parametrize("number", range(5))
+def test_a_missing_barrier_of_the_fused_kernel_is_found(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = cuda_launch.source("fused.cu").split("__syncthreads();")
+    assert len(parts) == 6
+    broken = "__syncthreads();".join([*parts[:number], parts[number] + parts[number + 1], *parts[number + 2 :]])
+    monkeypatch.setattr(cuda_launch, "source", lambda file: broken)
+    monkeypatch.setattr(cuda_launch, "_BLOCKS_PER_MULTIPROCESSOR", 1)  # a block takes several tiles
+    cuda = CudaBackend(Device("race", "random", seed=3).cupy)
+    ranges = ranges_of([300, 300, 2040, 2, *[2100] * 20, 40], 500)
+    with pytest.raises(KernelError, match=r"data race in shared memory|uninitialised shared memory"):
+        cuda.fingerprints(ranges, hash="murmur3", seed=0, words=1, repeats=False)
 
 
 @needs_compiler
