@@ -25,7 +25,7 @@
 #include "ragged.cuh"
 
 #define BLOCK 256
-#define HASH_WORDS 2040  // of the features of a round: no counter holds more, and shared memory is left for more blocks
+#define HASH_WORDS 1952  // of a round; counters hold 2040, but so two blocks fit in 64 KB of shared memory
 #define SLOTS 4096       // two to four for each feature
 #define CHARGE 8         // places on the line that a document takes beside its features
 #define MOST_DOCUMENTS 128

@@ -17,7 +17,7 @@ _PART, _WEIGHTED_PART = 2040, 1024
 _PART_THREADS, _WEIGHTED_PART_THREADS = 8, 32
 _SHORT = 2048  # features of a document whose hash table fits in shared memory
 # fused.cu: hash words of a round, hash words of a tile, and what a document adds to its features in a tile.
-_HASH_WORDS, _TILE_WORDS, _CHARGE = 2040, 1024, 8
+_HASH_WORDS, _TILE_WORDS, _CHARGE = 1952, 1024, 8
 _EMPTY = np.uint64(2**64 - 1)
 
 
