@@ -1,7 +1,7 @@
 // Ones counted at each bit of many words, in bit-sliced counters in carry-save form (Harley and Seal; see H. Warren,
-// "Hacker's Delight", 2nd ed., section 5-1). Plane p of a counter is a word whose bit b is bit p of the count of ones at
-// bit b. Eight lanes count the features of a document or part, every eighth feature each; then the lanes' counters are
-// added, plane by plane, and compared with half the features, all 32 bits of a word at once.
+// "Hacker's Delight", 2nd ed., section 5-1). Plane p of a counter is a word whose bit b is bit p of the count of ones
+// at bit b. Eight lanes count the features of a document or part, every eighth feature each; then the lanes' counters
+// are added, plane by plane, and compared with half the features, all 32 bits of a word at once.
 //
 //   plane 2 (fours)   0 1 0 0 ...
 //   plane 1 (twos)    1 0 1 1 ...      one LOP3 for a sum bit, one for a carry

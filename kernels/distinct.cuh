@@ -1,5 +1,5 @@
-// A hash table of features, open addressing with linear probing: a slot holds the number of a feature, all ones where it
-// is empty. distinct.cu has a picture. Documents may share a table: features of different ones are never equal.
+// A hash table of features, open addressing with linear probing: a slot holds the number of a feature, all ones where
+// it is empty. distinct.cu has a picture. Documents may share a table: features of different ones are never equal.
 #pragma once
 #include "common.cuh"
 
