@@ -17,8 +17,9 @@
 // Cost for each feature: 16 bytes of start and length read; neighbouring ranges overlap, so that the text itself is
 // read once: with 6 bytes of it a feature 1.9e11 features/s on an H200 by memory. The separate kernels write hashes
 // twice and read them three times besides. Instructions of a warp in sm_90 code, for 32 features of 64 bits and 16 to
-// 24 bytes: 226 to hash them, 130 to look them up and 10 for each step of the search for the document, up to 32 to clear their
-// slots, 16 to count; about 420, so that 8e10 features/s are the bound by instructions. Two documents take 350 more.
+// 24 bytes: 226 to hash them, 130 to look them up and 10 for each step of the search for the document, up to 32 to
+// clear their slots, 16 to count; about 420, so that 8e10 features/s are the bound by instructions. Two documents take
+// 350 more.
 #include "counters.cuh"
 #include "distinct.cuh"
 #include "murmur3.cuh"
