@@ -27,8 +27,8 @@ struct Features {
 };
 
 // Looks for feature i, from slot `slot` on, and leaves its number where it finds an empty slot; `slot` becomes its
-// slot. Returns what that held: the number of an equal feature of this document, or all ones. Equal features begin at the
-// same slot.
+// slot. Returns what that held: the number of an equal feature of this document, or all ones. Equal features begin at
+// the same slot.
 template <class Number>
 __device__ __forceinline__ Number claim(Number* table, Number mask, const Features<Number>& features, Number i,
                                         Number& slot) {
