@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import gpusim
-from gpusim.backends import resolve
+from gpusim.backends import Backend, resolve
 from gpusim.backends.base import TextBatch
 from gpusim.backends.cuda_backend import CudaBackend
 from gpusim.errors import BackendUnavailableError
@@ -86,6 +86,7 @@ class Check:
         yield from self.matrices()
         yield from self.pairs()
         yield from self.sums()
+        yield from self.fused()
         yield from self.texts()
 
     def copies(self) -> Iterator[Row]:
@@ -143,6 +144,19 @@ class Check:
                 name = f"accumulate {64 * words} bits, {size} features a document"
                 yield Row(name, m / took, "features/s", self.bandwidth / (8 * words))
 
+    def fused(self) -> Iterator[Row]:
+        """Byte ranges to fingerprints: bound by starts and lengths, 16 bytes a feature, and the text once."""
+        ranges = self.backend.features(self.one_batch(3000), gpusim.Words(3), lowercase=True)
+        m = len(ranges.starts)
+        least = (16 * m + len(ranges.buffer)) / self.bandwidth
+        for words in (1, 2):
+            settings = {"hash": "murmur3", "seed": 0, "words": words, "repeats": False}
+            took = self.seconds(lambda s=settings: self.backend.fingerprints(ranges, **s))
+            name = f"ranges to fingerprints, {64 * words} bits"
+            yield Row(f"{name}, fused", m / took, "features/s", m / least)
+            took = self.seconds(lambda s=settings: Backend.fingerprints(self.backend, ranges, **s))
+            yield Row(f"{name}, a kernel a step", m / took, "features/s", m / least)
+
     def texts(self) -> Iterator[Row]:
         for size in (300, 3000):
             documents = self.documents(size)
@@ -169,9 +183,15 @@ class Check:
     def fingerprint(self, text: TextBatch) -> Any:
         """What SimHasher does by default, with text that lies on the device."""
         ranges = self.backend.features(text, gpusim.Words(3), lowercase=True)
-        hashes = self.backend.hash_ranges(ranges, hash="murmur3", seed=0, words=1)
-        unique = self.backend.distinct(hashes, ranges.offsets, count=False)
-        return self.backend.accumulate(unique.hashes, unique.offsets, None)
+        return self.backend.fingerprints(ranges, hash="murmur3", seed=0, words=1, repeats=False)[0]
+
+    def one_batch(self, size: int) -> TextBatch:
+        """As much text on the device as a batch takes, in documents of ``size`` bytes."""
+        documents = self.documents(size)
+        n = min(len(documents), max(1, self.backend.batch_bytes // size))
+        offsets = np.arange(n + 1, dtype=np.int64) * size
+        data = np.frombuffer(documents.buffers()[2], np.uint8)[: offsets[-1]]
+        return TextBatch(self.xp.asarray(data), self.xp.asarray(offsets), ascii=True)
 
     def fingerprints(self, n: int, words: int) -> Any:
         return self.xp.asarray(self.rng.integers(0, 2**64, (n, words), dtype=np.uint64))

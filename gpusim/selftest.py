@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from importlib.resources import files
+from itertools import pairwise
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -99,6 +100,33 @@ def _check_sums(backend: Backend, rng: np.random.Generator) -> str:
     return wrong
 
 
+def _check_fingerprints(backend: Backend, rng: np.random.Generator) -> str:
+    sizes = np.array([0, 1, 2, 33, 976, 977, 0, 1952, 1953, 5000, 0])  # around where a GPU goes another way
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    starts, buffer = rng.integers(0, 900, offsets[-1]), rng.integers(0, 256, 1000, np.uint8)
+    lengths = 1 + starts % 50
+    ranges = FeatureRanges(*map(backend.asarray, (buffer, starts, lengths, offsets)))
+    data = buffer.tobytes()
+    keys = [data[s : s + k] for s, k in zip(starts.tolist(), lengths.tolist(), strict=True)]
+    hashes = np.array([mmh3.hash64(k, 3, signed=False) for k in keys], np.uint64)
+    for words in (1, 2):
+        for repeats in (True, False):
+            expected, features = [], []
+            for a, b in pairwise(offsets.tolist()):
+                unique = np.unique(hashes[a:b, :words], axis=0)
+                bits = np.unpackbits(
+                    (hashes[a:b, :words].copy() if repeats else unique).view(np.uint8), axis=1, bitorder="little"
+                )
+                expected.append(np.packbits(2 * bits.sum(axis=0) > len(bits), bitorder="little").view("<u8").tolist())
+                features.append(len(unique))
+            got = backend.fingerprints(ranges, hash="murmur3", seed=3, words=words, repeats=repeats)
+            wrong = _compare("fingerprints", backend.to_numpy(got[0]).tolist(), expected)
+            wrong = wrong or _compare("distinct features", backend.to_numpy(got[1]).tolist(), features)
+            if wrong:
+                return f"{64 * words} bits: {wrong}"
+    return ""
+
+
 def _check_hamming(backend: Backend, rng: np.random.Generator) -> str:
     for words in (1, 2):
         a, b = _fingerprints(rng, 300, words), _fingerprints(rng, 130, words)
@@ -135,6 +163,7 @@ def _check_join(backend: Backend, rng: np.random.Generator) -> str:
 _CHECKS: dict[str, Callable[[Backend, np.random.Generator], str]] = {
     "hashes of byte ranges": _check_hashes,
     "distinct features and signed sums": _check_sums,
+    "byte ranges to fingerprints": _check_fingerprints,
     "text to fingerprints": _check_text,
     "Hamming matrix and nearest neighbours": _check_hamming,
     "near-duplicate pairs and groups": _check_join,

@@ -286,20 +286,25 @@ class SimHasher:
         return number_of_threads(self.workers, self._backend.max_workers)
 
     def _analyze_batch(self, raw: RawBatch) -> Batch:
-        hashes, offsets, invalid = self._hash_batch(raw, self.words)
-        fingerprints, n_features = self.sum_hashes(hashes, offsets)
+        backend = self._backend
+        ranges, invalid = self._features(raw)
+        if self.weights in ("binary", "count"):
+            out, found = backend.fingerprints(
+                ranges, hash=self.hash, seed=self.seed, words=self.words, repeats=self.weights == "count"
+            )
+            return Batch(backend.to_numpy(out), backend.to_numpy(found), invalid)
+        fingerprints, n_features = self.sum_hashes(self.hash_ranges(ranges, self.words), ranges.offsets)
         return Batch(fingerprints, n_features, invalid)
 
     def _distinct_batch(self, words: int, raw: RawBatch) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        hashes, offsets, _ = self._hash_batch(raw, words)
-        unique = self._backend.distinct(hashes, offsets, count=False)
+        ranges, _ = self._features(raw)
+        unique = self._backend.distinct(self.hash_ranges(ranges, words), ranges.offsets, count=False)
         return self._backend.to_numpy(unique.hashes), self._backend.to_numpy(unique.offsets)
 
-    def _hash_batch(self, raw: RawBatch, words: int) -> tuple[Array, Array, NDArray[np.int64]]:
-        """Hashes of all features, offsets of the documents, invalid sequences in each."""
+    def _features(self, raw: RawBatch) -> tuple[FeatureRanges, NDArray[np.int64]]:
+        """Features of documents, and invalid sequences in each."""
         text, invalid = prepare(raw, nfkc=self.normalize == "NFKC")
-        ranges = self._backend.features(text, self.features, lowercase=self.lowercase)
-        return self.hash_ranges(ranges, words), ranges.offsets, invalid
+        return self._backend.features(text, self.features, lowercase=self.lowercase), invalid
 
     def _weighted_sum(self, hashes: Array, offsets: Array, weights: Any) -> NDArray[np.uint64]:
         backend = self._backend

@@ -14,46 +14,19 @@
 // Cost for each feature of a short document, w words of hash: 8 w bytes read to find it, 8 w read and 8 w + 8 written
 // to gather it: 1.3e11 features/s of 64 bits on an H200. Of a long document, three random accesses to global memory
 // more.
+#include "distinct.cuh"
 #include "ragged.cuh"
 
 #define BLOCK 256
 #define ALL 0xFFFFFFFFu
 
-__device__ __forceinline__ u64 mixed(u64 h) {
-  h = (h ^ h >> 33) * 0xFF51AFD7ED558CCDull;
-  h = (h ^ h >> 33) * 0xC4CEB9FE1A85EC53ull;
-  return h ^ h >> 33;
-}
-
-// The features of one document, counted from its first: `first` is the number of that one in the table.
-struct Features {
-  const u64* __restrict__ hashes;
-  u32 words;
-  u64 first, count;
-
-  __device__ __forceinline__ u64 key(u64 i, u64 salt) const {
-    u64 mix = mixed(hashes[i * words] + salt);
-    return words == 2 ? mixed(mix + hashes[i * words + 1]) : mix;
-  }
-  __device__ __forceinline__ bool equal(u64 i, u64 j) const {
-    return hashes[i * words] == hashes[j * words] && (words == 1 || hashes[i * words + 1] == hashes[j * words + 1]);
-  }
-};
-
-// The slot of feature i. Number is u32 or u64, all ones in an empty slot.
+// The slot of feature i; it names the first of the equal features in the end. `salt` tells documents apart.
 template <class Number>
-__device__ __forceinline__ Number insert(Number* table, Number mask, const Features& features, u64 i, u64 salt) {
-  Number own = (Number)(features.first + i);
-  for (Number slot = (Number)features.key(i, salt) & mask;; slot = (slot + 1) & mask) {
-    Number held = atomicCAS(&table[slot], ~(Number)0, own);
-    if (held == ~(Number)0) return slot;
-    // A slot's key never changes: whichever feature it names has that key.
-    u64 other = (u64)held - features.first;
-    if (other < features.count && features.equal(i, other)) {
-      if (held > own) atomicMin(&table[slot], own);
-      return slot;
-    }
-  }
+__device__ __forceinline__ Number insert(Number* table, Number mask, const Features<Number>& features, Number i,
+                                         u64 salt) {
+  Number slot = (Number)features.key(i, salt), own = features.first + i, held = claim(table, mask, features, i, slot);
+  if (held != ~(Number)0 && held > own) atomicMin(&table[slot], own);
+  return slot;
 }
 
 // -- short documents --------------------------------------------------------------------------------------------
@@ -71,11 +44,11 @@ find_first_in_short(const u64* __restrict__ hashes, u32 words, const i64* __rest
   STRIDED_TILES(document, documents) {
     i64 begin = offsets[document], size = offsets[document + 1] - begin;
     if (size == 0 || size > SHORT) continue;
-    Features features{hashes + begin * words, words, 0, (u64)size};
+    Features<u32> features{hashes + begin * words, words, 0, (u32)size};
     u32 mask = ALL >> __clz((int)(2 * size - 1));
     for (u32 slot = threadIdx.x; slot <= mask; slot += SHORT_BLOCK) table[slot] = ALL;
     __syncthreads();
-    for (u32 i = threadIdx.x; i < size; i += SHORT_BLOCK) slots[i] = (u16)insert<u32>(table, mask, features, i, 0);
+    for (u32 i = threadIdx.x; i < size; i += SHORT_BLOCK) slots[i] = (u16)insert(table, mask, features, i, 0);
     __syncthreads();
     for (u32 i = threadIdx.x; i - lane < size; i += SHORT_BLOCK) {
       u32 first = i < size ? table[slots[i]] : ALL;
@@ -111,9 +84,9 @@ insert_long(const u64* __restrict__ hashes, u32 words, const i64* __restrict__ o
             u64* __restrict__ slots) {
   STRIDED(j, count) {
     i64 document = owner(long_offsets, documents, j), first = long_offsets[document];
-    Features features{hashes + offsets[document] * words, words, (u64)first,
-                      (u64)(long_offsets[document + 1] - first)};
-    slots[j] = insert<u64>(table, mask, features, (u64)(j - first), 0x9E3779B97F4A7C15ull * (u64)document);
+    Features<u64> features{hashes + offsets[document] * words, words, (u64)first,
+                           (u64)(long_offsets[document + 1] - first)};
+    slots[j] = insert(table, mask, features, (u64)(j - first), 0x9E3779B97F4A7C15ull * (u64)document);
   }
 }
 

@@ -12,10 +12,11 @@
 
 // Whose is item j? The i with offsets[i] <= j < offsets[i + 1], for 0 <= j < offsets[n]. Neighbouring threads ask for
 // neighbouring items, so that nearly all loads of a warp are of one address.
-__device__ __forceinline__ i64 owner(const i64* __restrict__ offsets, i64 n, i64 j) {
-  i64 low = 0, high = n;
+template <class Index>
+__device__ __forceinline__ Index owner(const Index* __restrict__ offsets, Index n, Index j) {
+  Index low = 0, high = n;
   while (high - low > 1) {
-    i64 middle = (low + high) / 2;
+    Index middle = (low + high) / 2;
     if (offsets[middle] <= j) low = middle; else high = middle;
   }
   return low;

@@ -12,7 +12,9 @@ from typing import Any
 import mmh3
 import numpy as np
 import pytest
-from cuda_on_cpu import DEVICES, Device, Traffic, needs_compiler
+from cuda_on_cpu import DEVICES, Device, KernelError, Traffic, needs_compiler
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpusim import SimHasher
 from gpusim.backends import cuda_launch
@@ -226,6 +228,88 @@ def test_a_document_of_200_000_features_among_short_ones() -> None:
     check_sums(cuda, hashes, offsets_of(sizes), RANDOM.integers(-(2**40), 2**40, m))
 
 
+# -- hashes, distinct features and sums in one ---------------------------------------------------------------------
+
+# Documents of a tile that make one round or several, that fill a round or are too long for one, and a tile's border.
+FUSED = {
+    "no document": [],
+    "empty documents": [0] * 300,
+    "empty among others": [0, 0, 3, 0, 0, 0, 1, 0],
+    "around a warp and a block": [31, 32, 33, 255, 256, 257, 64, 1],
+    "several rounds of a tile": [500, 500, 1900, 1, 510, 510, 970],
+    "full and too long": [5, 1951, 1952, 1953, 0, 975, 976, 977, 7, 6000, 4080],
+    "too long alone": [1953],
+    "many": [3] * 700,
+}
+
+
+def ranges_of(sizes: list[int], distinct: int) -> FeatureRanges:
+    """Features of 1 to 40 bytes, drawn from about ``distinct`` ranges of random bytes."""
+    m, pool = sum(sizes), RANDOM.integers(0, 2000, distinct)
+    buffer = RANDOM.integers(0, 256, 2056, dtype=np.uint8)
+    starts = RANDOM.choice(pool, m)
+    return FeatureRanges(buffer, starts, 1 + starts % 40, offsets_of(sizes))
+
+
+def check_fused(cuda: CudaBackend, ranges: FeatureRanges, words: int) -> None:
+    for repeats in (False, True):
+        how: dict[str, Any] = {"hash": "murmur3", "seed": 2**32 - 1, "words": words, "repeats": repeats}
+        both = (backend.fingerprints(ranges, **how) for backend in (cuda, REFERENCE))
+        for got, expected in zip(*both, strict=True):
+            np.testing.assert_array_equal(got.get(), expected, err_msg=f"repeats={repeats}")
+            assert got.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("words", [1, 2])
+@pytest.mark.parametrize("sizes", FUSED.values(), ids=FUSED)
+def test_fused(cuda: CudaBackend, sizes: list[int], words: int) -> None:
+    for distinct in (1, 40, 2000):
+        check_fused(cuda, ranges_of(sizes, distinct), words)
+
+
+@needs_compiler
+@settings(max_examples=40)
+@given(st.lists(st.one_of(st.integers(0, 40), st.integers(0, 2200)), max_size=30), st.integers(1, 500), st.data())
+def test_fused_on_any_documents(sizes: list[int], distinct: int, data: st.DataObject) -> None:
+    cuda = CudaBackend(Device("fast", "random", seed=6).cupy)
+    check_fused(cuda, ranges_of(sizes, distinct), data.draw(st.sampled_from([1, 2])))
+
+
+@needs_compiler
+def test_equal_features_of_two_documents_are_told_apart() -> None:
+    """One feature, in each of many documents of one table."""
+    cuda = CudaBackend(Device("race", "random", seed=4).cupy)
+    check_fused(cuda, ranges_of([2, 1] * 60, 1), 1)
+
+
+@needs_compiler
+@pytest.mark.parametrize("number", range(5))
+def test_a_missing_barrier_of_the_fused_kernel_is_found(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = cuda_launch.source("fused.cu").split("__syncthreads();")
+    assert len(parts) == 6
+    broken = "__syncthreads();".join([*parts[:number], parts[number] + parts[number + 1], *parts[number + 2 :]])
+    monkeypatch.setattr(cuda_launch, "source", lambda file: broken)
+    monkeypatch.setattr(cuda_launch, "_BLOCKS_PER_MULTIPROCESSOR", 1)  # a block takes several tiles
+    cuda = CudaBackend(Device("race", "random", seed=3).cupy)
+    ranges = ranges_of([300, 300, 1952, 2, *[2100] * 20, 40], 500)
+    with pytest.raises(KernelError, match=r"data race in shared memory|uninitialised shared memory"):
+        cuda.fingerprints(ranges, hash="murmur3", seed=0, words=1, repeats=False)
+
+
+@needs_compiler
+def test_texts_become_fingerprints_without_hashes_in_memory() -> None:
+    cuda = CudaBackend(Device().cupy)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("hash_ranges", "distinct", "accumulate"):
+            patch.delattr(f"gpusim.backends.cuda_sums.{name}")
+        for weights in ("binary", "count"):
+            texts = ["the same words again and again and again", "", "x"]
+            got = SimHasher(backend=cuda, weights=weights).analyze(texts)
+            expected = SimHasher(backend=REFERENCE, weights=weights).analyze(texts)
+            np.testing.assert_array_equal(got.fingerprints, expected.fingerprints)
+            np.testing.assert_array_equal(got.n_features, expected.n_features)
+
+
 # -- memory traffic -------------------------------------------------------------------------------------------------
 
 
@@ -250,6 +334,14 @@ def test_main_loads_and_stores_touch_no_sector_in_vain() -> None:
     ranges = cuda.features(text, Words(3), lowercase=True)
     hashing = traffic_of(lambda: cuda.hash_ranges(ranges, hash="murmur3", seed=0, words=1), device)
     assert max(t.per_request for t in hashing) < 8.5
+
+    # Starts and lengths likewise, and nothing else but text comes from memory; 12 bytes a document go there.
+    everything = traffic_of(lambda: cuda.fingerprints(ranges, hash="murmur3", seed=0, words=1, repeats=False), device)
+    fused = [t for t in everything if t.file in ("fused.cu", "murmur3.cuh")]
+    most = max(t.requests for t in fused)
+    assert max(t.per_request for t in fused if t.requests > most / 2) < 9.5
+    written = sum(t.bytes * t.requests for t in fused if t.access == "write")
+    assert written < len(ranges.starts)
 
     # Eight lanes read 64 bytes of a part, in 2 or 3 sectors; a warp is four such groups.
     hashes = cuda.hash_ranges(ranges, hash="murmur3", seed=0, words=1)
@@ -276,6 +368,30 @@ class SmallMemory(NumpyBackend):
         if len(text.data) > 100:
             raise DeviceMemoryError("100 bytes are free")
         return super().features(text, features, lowercase=lowercase)
+
+
+@needs_compiler
+@pytest.mark.parametrize("weights", ["binary", "log"])
+def test_a_full_gpu_takes_halves_of_batches(monkeypatch: pytest.MonkeyPatch, weights: str) -> None:
+    xp = Device().cupy
+    cuda, refused = CudaBackend(xp), []
+    cuda.try_out()
+    empty, limit = xp.empty, 4000
+
+    def little(shape: Any, dtype: Any) -> Any:
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if size > limit:
+            refused.append(size)
+            raise MemoryError(f"{size} bytes")
+        return empty(shape, dtype)
+
+    monkeypatch.setattr(xp, "empty", little)
+    texts = [f"document number {i} of some" for i in range(500)]
+    got = SimHasher(backend=cuda, weights=weights).fingerprint(texts)
+    np.testing.assert_array_equal(got, SimHasher(backend=REFERENCE, weights=weights).fingerprint(texts))
+    assert refused
+    with pytest.raises(DeviceMemoryError, match="GPU 0 has too little memory"):
+        SimHasher(backend=cuda).fingerprint(["many words " * 400, "few"])
 
 
 def test_batches_are_halved_until_they_fit_in_memory() -> None:

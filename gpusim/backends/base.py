@@ -199,6 +199,24 @@ class Backend(ABC):
                 None counts each feature once.
         """
 
+    def fingerprints(
+        self, ranges: FeatureRanges, *, hash: str, seed: int, words: int, repeats: bool
+    ) -> tuple[Array, Array]:
+        """Steps 5 to 8 without weights; a backend that can do them in one pass does so here.
+
+        Args:
+            ranges: the features.
+            hash, seed, words: as of :meth:`hash_ranges`.
+            repeats: count each occurrence of a feature; False counts each distinct one once.
+
+        Returns:
+            ``(n, words)`` uint64 fingerprints, and ``(n,)`` int64 distinct features.
+        """
+        hashes = self.hash_ranges(ranges, hash=hash, seed=seed, words=words)
+        unique = self.distinct(hashes, ranges.offsets, count=False)
+        counted = (hashes, ranges.offsets) if repeats else (unique.hashes, unique.offsets)
+        return self.accumulate(*counted, None), unique.offsets[1:] - unique.offsets[:-1]
+
     # -- comparing fingerprints --------------------------------------------------------------------------------
 
     @abstractmethod

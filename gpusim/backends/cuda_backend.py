@@ -129,6 +129,15 @@ class CudaBackend(Backend):
             weights = None if weights is None else self._to_device(weights)
             return cuda_sums.accumulate(self._launcher, self._to_device(hashes), self._to_device(offsets), weights)
 
+    def fingerprints(
+        self, ranges: FeatureRanges, *, hash: str, seed: int, words: int, repeats: bool
+    ) -> tuple[Array, Array]:
+        if hash != "murmur3":
+            return super().fingerprints(ranges, hash=hash, seed=seed, words=words, repeats=repeats)
+        with self._on_device():
+            ranges = FeatureRanges(*map(self._to_device, ranges))
+            return cuda_sums.fingerprints(self._launcher, ranges, seed=seed, words=words, repeats=repeats)
+
     # -- comparing fingerprints --------------------------------------------------------------------------------
 
     def hamming(self, a: Array, b: Array, out: Array) -> None:

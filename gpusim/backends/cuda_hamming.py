@@ -53,7 +53,13 @@ def hamming(launcher: Launcher, a: Array, b: Array, out: Array) -> None:
             )
             tile = buffer[: len(part_a) * len(part_b)].reshape(len(part_a), len(part_b))
             _fill(launcher, part_a, part_b, tile)
-            out[top : top + rows, left : left + columns] = tile if on_device else xp.asnumpy(tile)
+            place = out[top : top + rows, left : left + columns]
+            if on_device:
+                place[...] = tile
+            elif place.flags.c_contiguous:
+                xp.asnumpy(tile, out=place)
+            else:
+                place[...] = xp.asnumpy(tile)
 
 
 def _fill(launcher: Launcher, a: Array, b: Array, out: Array) -> None:

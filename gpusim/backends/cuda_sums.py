@@ -1,5 +1,5 @@
 """Hashes, distinct features and fingerprints on CUDA: the order of the kernels of ``murmur3.cu``, ``md5.cu``,
-``distinct.cu`` and ``accumulate.cu``. Arguments and results are device arrays."""
+``distinct.cu``, ``accumulate.cu`` and ``fused.cu``. Arguments and results are device arrays."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _PART, _WEIGHTED_PART = 2040, 1024
 # Threads that sum such a part, one word of it.
 _PART_THREADS, _WEIGHTED_PART_THREADS = 8, 32
 _SHORT = 2048  # features of a document whose hash table fits in shared memory
+# fused.cu: hash words of a round, hash words of a tile, and what a document adds to its features in a tile.
+_HASH_WORDS, _TILE_WORDS, _CHARGE = 1952, 1024, 8
 _EMPTY = np.uint64(2**64 - 1)
 
 
@@ -104,3 +106,48 @@ def accumulate(launcher: Launcher, hashes: Array, offsets: Array, weights: Array
             "accumulate.cu", "quantize", n * words * 32, sums, np.uint32(words), weighted, *documents, parts, out
         )
     return out
+
+
+def fingerprints(
+    launcher: Launcher, ranges: FeatureRanges, *, seed: int, words: int, repeats: bool
+) -> tuple[Array, Array]:
+    """See :meth:`gpusim.backends.base.Backend.fingerprints`; the hash is MurmurHash3."""
+    xp = launcher.xp
+    m, n = len(ranges.starts), len(ranges.offsets) - 1
+    out, features = xp.empty((n, words), np.uint64), xp.empty(n, np.int64)
+    if n == 0:
+        return out, features
+    most, step = _HASH_WORDS // words, _TILE_WORDS // words
+    tiles = (m + _CHARGE * n) // step + 1
+    firsts = xp.empty(tiles + 1, np.int64)
+    launcher.each(
+        "fused.cu", "find_tiles", tiles + 1, ranges.offsets, np.int64(n), np.int64(step), np.int64(tiles), firsts
+    )
+    settings = (np.uint32(most), np.uint64(seed), np.uint32(words), np.uint32(repeats))
+    args = (*ranges, firsts, np.int64(tiles), *settings, out, features)
+    launcher.launch("fused.cu", "fingerprints", launcher.blocks(tiles, 1), (BLOCK,), args)
+    if m > most:
+        _fingerprint_long(launcher, ranges, most, seed, repeats, out, features)
+    return out, features
+
+
+def _fingerprint_long(
+    launcher: Launcher, ranges: FeatureRanges, most: int, seed: int, repeats: bool, out: Array, features: Array
+) -> None:
+    """Fill in the documents of more than ``most`` features, by the kernels for one step each."""
+    xp = launcher.xp
+    sizes = ranges.offsets[1:] - ranges.offsets[:-1]
+    which = xp.flatnonzero(sizes > most)
+    if len(which) == 0:
+        return
+    offsets = offsets_of(xp, sizes[which])
+    total = int(offsets[-1])
+    starts, lengths = xp.empty(total, np.int64), xp.empty(total, np.int64)
+    whose = (which, offsets, np.int64(len(which)), np.int64(total))
+    launcher.each("fused.cu", "gather_ranges", total, *ranges[1:], *whose, starts, lengths)
+    long = FeatureRanges(ranges.buffer, starts, lengths, offsets)
+    hashes = hash_ranges(launcher, long, hash="murmur3", seed=seed, words=out.shape[1])
+    unique = distinct(launcher, hashes, offsets, count=False)
+    counted = (hashes, offsets) if repeats else (unique.hashes, unique.offsets)
+    out[which] = accumulate(launcher, *counted, None)
+    features[which] = unique.offsets[1:] - unique.offsets[:-1]

@@ -155,6 +155,12 @@ def asarray(value: Any, dtype: Any = None) -> ndarray:
     return ndarray(np.array(value, dtype))
 
 
-def asnumpy(value: Any) -> np.ndarray:
-    """A host copy."""
-    return value.get() if isinstance(value, ndarray) else np.asarray(value)
+def asnumpy(value: Any, *, out: np.ndarray | None = None) -> np.ndarray:
+    """A host copy, in ``out`` where that is given: of the same dtype, shape and, as CuPy demands, C-contiguous."""
+    host = value.get() if isinstance(value, ndarray) else np.asarray(value)
+    if out is None:
+        return host
+    if out.dtype != host.dtype or out.shape != host.shape or not out.flags.c_contiguous:
+        raise ValueError(f"cannot copy {host.dtype}{host.shape} to {out.dtype}{out.shape}, contiguous or not")
+    out[...] = host
+    return out

@@ -145,6 +145,12 @@ def test_device_arrays_do_not_mix_with_host_arrays() -> None:
     x += 1
     x[x > 3] = 0
     assert cp.asnumpy(x).tolist() == [1, 2, 3, 0]
+    host = np.zeros(8, np.int64)
+    assert cp.asnumpy(x, out=host[4:]).tolist() == [1, 2, 3, 0]
+    assert host.tolist() == [0, 0, 0, 0, 1, 2, 3, 0]
+    for out in (host, host[::2], np.zeros(4, np.int32)):
+        with pytest.raises(ValueError, match="cannot copy"):
+            cp.asnumpy(x, out=out)
     assert cp.empty(2, np.uint8).get().tolist() == [0xCD, 0xCD]
 
 
