@@ -37,7 +37,7 @@ def test_matrix(benchmark: Any, words: int) -> None:
     a, b = fingerprints(ROWS, words), fingerprints(100_000, words, 1)
     out = np.empty((ROWS, 100_000), np.uint8)
     benchmark.extra_info["pairs"] = out.size
-    benchmark(gpusim.hamming_matrix, a, b, out, backend="numpy")
+    benchmark(gpusim.hamming_matrix, a, b, out, backend="numpy", workers=1)
 
 
 @pytest.mark.parametrize("words", [1, 2])
@@ -55,14 +55,14 @@ def test_matrix_faiss_hammings(benchmark: Any, faiss: Any, words: int) -> None:
 def test_similarity(benchmark: Any, words: int) -> None:
     benchmark.group = f"similarity {ROWS:,} x 10,000, {64 * words} bits"
     a, b = fingerprints(ROWS, words), fingerprints(10_000, words, 1)
-    benchmark(gpusim.similarity_matrix, a, b, backend="numpy")
+    benchmark(gpusim.similarity_matrix, a, b, backend="numpy", workers=1)
 
 
 @pytest.mark.parametrize("words", [1, 2])
 def test_nearest(benchmark: Any, words: int) -> None:
     benchmark.group = f"nearest {K} of {BASE:,}, {QUERIES} queries, {64 * words} bits"
     queries, base = fingerprints(QUERIES, words, 1), fingerprints(BASE, words)
-    benchmark(gpusim.nearest, queries, base, K, backend="numpy")
+    benchmark(gpusim.nearest, queries, base, K, backend="numpy", workers=1)
 
 
 @pytest.mark.parametrize("words", [1, 2])

@@ -7,6 +7,7 @@ is one job; read the ratios within it. Peers that would run for minutes get fewe
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 import gpusim
 
 ONE_MILLION = 1_000_000
+near_duplicates = partial(gpusim.near_duplicates, backend="numpy", workers=1)
 
 
 def corpus(n: int, words: int = 1, seed: int = 7) -> NDArray[np.uint64]:
@@ -63,7 +65,7 @@ def faiss_pairs(index: Any, rows: NDArray[np.uint64]) -> int:
 def test_near_duplicates(benchmark: Any, n: int, words: int) -> None:
     benchmark.group = f"pairs within 3 of {n:,}, {64 * words} bits"
     rows = corpus(n, words)
-    pairs = once(benchmark, lambda: gpusim.near_duplicates(rows, max_distance=3, backend="numpy"))
+    pairs = once(benchmark, lambda: near_duplicates(rows, max_distance=3))
     benchmark.extra_info["pairs"] = len(pairs)
 
 
@@ -72,27 +74,27 @@ def test_faiss_multi_hash(benchmark: Any, faiss: Any, n: int) -> None:
     benchmark.group = f"pairs within 3 of {n:,}, 64 bits"
     rows = corpus(n)
     found = once(benchmark, lambda: faiss_pairs(faiss.IndexBinaryMultiHash(64, 4, 16), rows), rounds=1)
-    assert found == len(gpusim.near_duplicates(rows, max_distance=3, backend="numpy"))
+    assert found == len(near_duplicates(rows, max_distance=3))
 
 
 def test_faiss_flat(benchmark: Any, faiss: Any) -> None:
     benchmark.group = "pairs within 3 of 100,000, 64 bits"
     rows = corpus(100_000)
     found = once(benchmark, lambda: faiss_pairs(faiss.IndexBinaryFlat(64), rows), rounds=1)
-    assert found == len(gpusim.near_duplicates(rows, max_distance=3, backend="numpy"))
+    assert found == len(near_duplicates(rows, max_distance=3))
 
 
 @pytest.mark.parametrize("max_distance", [8, 12, 16])
 def test_large_radius(benchmark: Any, max_distance: int) -> None:
     benchmark.group = "pairs within a large radius of 100,000, 64 bits"
     rows = corpus(100_000)
-    once(benchmark, lambda: gpusim.near_duplicates(rows, max_distance=max_distance, backend="numpy"), rounds=1)
+    once(benchmark, lambda: near_duplicates(rows, max_distance=max_distance), rounds=1)
 
 
 def test_join_of_two(benchmark: Any) -> None:
     benchmark.group = "pairs within 3 of 1,000,000 x 100,000, 64 bits"
     a, b = corpus(ONE_MILLION), corpus(100_000, seed=8)
-    once(benchmark, lambda: gpusim.near_duplicates(a, b, 3, backend="numpy"))
+    once(benchmark, lambda: near_duplicates(a, b, 3))
 
 
 @pytest.mark.parametrize("n", [ONE_MILLION, 4 * ONE_MILLION])

@@ -117,13 +117,33 @@ def test_fingerprint_simhash(benchmark: Any, ascii_texts: pa.Array) -> None:
     measure(benchmark, "MB of ASCII text, Words(3)", "simhash", some.nbytes / 1e6, run, rounds=3)
 
 
+def in_threads(benchmark: Any, job: str, workers: int, amount: float, run: Callable[[], Any]) -> None:
+    measure(benchmark, f"{job}, two threads, wall clock", "numba" if workers == 2 else "one thread", amount, run)
+
+
 @pytest.mark.benchmark(timer=time.perf_counter)
 @pytest.mark.parametrize("workers", [1, 2])
-def test_threads(benchmark: Any, ascii_texts: pa.Array, workers: int) -> None:
-    hasher = gpusim.SimHasher(backend="numba", workers=workers)
-    who = "numba" if workers == 2 else "one thread"
-    job = "MB of ASCII text, Words(3), two threads, wall clock"
-    measure(benchmark, job, who, ascii_texts.nbytes / 1e6, lambda: hasher.fingerprint(ascii_texts))
+class TestThreads:
+    def test_fingerprint(self, benchmark: Any, ascii_texts: pa.Array, workers: int) -> None:
+        hasher = gpusim.SimHasher(backend="numba", workers=workers)
+        run = lambda: hasher.fingerprint(ascii_texts)  # noqa: E731
+        in_threads(benchmark, "MB of ASCII text, Words(3)", workers, ascii_texts.nbytes / 1e6, run)
+
+    def test_matrix(self, benchmark: Any, workers: int) -> None:
+        a, b, out = fingerprints(2000, 1), fingerprints(100_000, 1, 1), np.zeros((2000, 100_000), np.uint8)
+        run = lambda: gpusim.hamming_matrix(a, b, out, backend="numba", workers=workers)  # noqa: E731
+        in_threads(benchmark, "cells of a matrix of 64 bits", workers, out.size, run)
+
+    def test_nearest(self, benchmark: Any, workers: int) -> None:
+        queries, base = fingerprints(1000, 1, 1), fingerprints(ONE_MILLION, 1)
+        run = lambda: gpusim.nearest(queries, base, 10, backend="numba", workers=workers)  # noqa: E731
+        in_threads(benchmark, "queries for the nearest 10 of 1,000,000, 64 bits", workers, len(queries), run)
+
+    @pytest.mark.parametrize(("n", "distance"), [(ONE_MILLION, 3), (100_000, 16)])
+    def test_join(self, benchmark: Any, n: int, distance: int, workers: int) -> None:
+        rows = corpus(n)
+        run = lambda: gpusim.near_duplicates(rows, max_distance=distance, backend="numba", workers=workers)  # noqa: E731
+        in_threads(benchmark, f"joins of {n:,} within {distance}, 64 bits", workers, 1, run)
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -144,7 +164,7 @@ def test_matrix(benchmark: Any, words: int, name: str) -> None:
     a, b = fingerprints(2000, words), fingerprints(100_000, words, 1)
     out = np.zeros((2000, 100_000), np.uint8)
     job = f"cells of a matrix of {64 * words} bits"
-    measure(benchmark, job, name, out.size, lambda: gpusim.hamming_matrix(a, b, out, backend=name))
+    measure(benchmark, job, name, out.size, lambda: gpusim.hamming_matrix(a, b, out, backend=name, workers=1))
 
 
 @pytest.mark.parametrize("words", [1, 2])
@@ -169,7 +189,8 @@ def test_brute_force(benchmark: Any, words: int, name: str) -> None:
 def test_nearest(benchmark: Any, words: int, name: str) -> None:
     queries, base = fingerprints(200, words, 1), fingerprints(ONE_MILLION, words)
     job = f"queries for the nearest 10 of 1,000,000, {64 * words} bits"
-    measure(benchmark, job, name, len(queries), lambda: gpusim.nearest(queries, base, 10, backend=name), rounds=3)
+    run = lambda: gpusim.nearest(queries, base, 10, backend=name, workers=1)  # noqa: E731
+    measure(benchmark, job, name, len(queries), run, rounds=3)
 
 
 @pytest.mark.parametrize("words", [1, 2])
@@ -189,7 +210,7 @@ def test_nearest_faiss(benchmark: Any, faiss: Any, words: int) -> None:
 def test_join(benchmark: Any, n: int, words: int, distance: int, name: str) -> None:
     rows = corpus(n, words)
     job = f"joins of {n:,} within {distance}, {64 * words} bits"
-    run = lambda: gpusim.near_duplicates(rows, max_distance=distance, backend=name)  # noqa: E731
+    run = lambda: gpusim.near_duplicates(rows, max_distance=distance, backend=name, workers=1)  # noqa: E731
     measure(benchmark, job, name, 1, run, rounds=5 if distance == 3 else 3)
 
 
