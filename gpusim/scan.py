@@ -33,6 +33,7 @@ from gpusim.io import (
     parse_format,
     table_format,
 )
+from gpusim.io.ahead import ahead
 from gpusim.io.reader import Reader
 from gpusim.recovery import Recovery
 
@@ -175,7 +176,7 @@ def analyze_batches(
     report = reporter(corpus, progress)
     done = documents = 0
     for number, reader in enumerate(corpus.readers):
-        for batch in reader.batches(options.limits, errors):
+        for batch in ahead(reader.batches(options.limits, errors)):
             yield number, batch, hasher.analyze(batch.texts)
             documents += len(batch)
             report("read", done + batch.position, documents)
@@ -246,7 +247,7 @@ def _read_shard(
     lengths = [np.empty(0, np.int64)]
     readable = [np.empty(0, np.bool_)]
     without_features = invalid = records = documents = 0
-    for batch in reader.batches(options.limits, ErrorLog(errors.policy, note)):
+    for batch in ahead(reader.batches(options.limits, ErrorLog(errors.policy, note))):
         found = hasher.analyze(batch.texts)
         fingerprints.append(found.fingerprints)
         compared.append(found.n_features >= options.min_features)

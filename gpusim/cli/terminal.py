@@ -34,7 +34,8 @@ def run() -> NoReturn:
 
 
 def note(text: str) -> None:
-    """A line on stderr."""
+    """A line on stderr, whatever a file's name holds."""
+    text = "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
     print(text, file=sys.stderr, flush=True)
 
 
