@@ -35,10 +35,9 @@ class JsonLinesReader(RecordReader):
         for lines in blocks:
             numbers: Any = range(at, at + len(lines))
             at += len(lines)
-            filled = [not line.isspace() for line in lines]
-            if not all(filled):
-                numbers = [n for n, is_filled in zip(numbers, filled) if is_filled]
-                lines = [line for line, is_filled in zip(lines, filled) if is_filled]
+            if any(map(bytes.isspace, lines)):
+                numbers = [n for n, line in zip(numbers, lines) if not line.isspace()]
+                lines = [line for line in lines if not line.isspace()]
             yield Chunk(lines, lines, numbers)
 
     def parse_all(self, items: Sequence[bytes]) -> tuple[list[str], list[object]] | None:
@@ -47,8 +46,7 @@ class JsonLinesReader(RecordReader):
         texts: list[str] = []
         ids: list[object] = []
         try:
-            for item in items:
-                record = orjson.loads(item)
+            for record in map(orjson.loads, items):
                 texts.append(record[text])
                 ids.append(record[id])
         except (orjson.JSONDecodeError, KeyError, TypeError):  # broken, without a field, not an object

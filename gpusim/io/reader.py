@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -177,7 +178,7 @@ class RecordReader(Reader):
                 if not begun:
                     out.write(self.prefix)
                     begun = True
-                kept = self.separator.join(raw for raw, wanted in zip(chunk.raw, mask) if wanted)
+                kept = self.separator.join(compress(chunk.raw, mask))
                 out.write(self.separator + kept if any_kept and any(mask) else kept)
                 any_kept = any_kept or any(mask)
             out.write(self.suffix if begun else self.prefix + self.suffix)
