@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--gigabytes", type=float, default=4.0)
     parser.add_argument("--backend", default="auto")
+    parser.add_argument("--skip", default="nothing", help="leave out jobs whose last option holds this")
     given = parser.parse_args()
     given.folder.mkdir()
     try:
@@ -70,6 +71,8 @@ def main() -> None:
             "fingerprint to .parquet": ["fingerprint"],
         }
         for name, job in jobs.items():
+            if given.skip in name.split(" --")[-1]:
+                continue
             found = []
             for some in (shards[: SHARDS // 4], shards):
                 out = given.folder / ("out" if job[0] == "dedup" else f"out.{name.rpartition('.')[2]}")

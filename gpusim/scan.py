@@ -49,7 +49,7 @@ class Progress(NamedTuple):
     """Where a job stands. Totals may be exceeded a little, since they are taken from file sizes.
 
     Attributes:
-        stage: ``"read"``, ``"compare"``, ``"verify"`` (candidates are read again) or ``"write"``.
+        stage: ``"read"``, ``"compare"``, ``"verify"`` (candidates are read again), ``"matrix"`` or ``"write"``.
         done: bytes of input dealt with in this stage (0 while comparing).
         total: bytes of input.
         documents: documents so far.
