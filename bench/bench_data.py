@@ -13,12 +13,17 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 @cache
-def _texts(name: str) -> list[str]:
+def records(name: str) -> list[dict[str, str]]:
+    """The records of a corpus."""
     path = SHARED_DATA / f"{name}.jsonl.zst"
     if not path.exists():
         pytest.skip(f"corpus {name} is not in {SHARED_DATA}")
     with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as stream:
-        return [json.loads(line)["text"] for line in stream.read().decode().splitlines()]
+        return [json.loads(line) for line in stream.read().decode().splitlines()]
+
+
+def _texts(name: str) -> list[str]:
+    return [record["text"] for record in records(name)]
 
 
 def english() -> list[str]:

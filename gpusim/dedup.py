@@ -233,7 +233,7 @@ def dedup(
         seconds=round(perf_counter() - started, 3),
         backend=hasher.backend.name,
         resumed=resumed,
-        outputs=tuple(printable(target.path) for target in targets),
+        outputs=tuple(printable(path) for path, _ in targets if str(path) == "-" or path.exists()),
         left_out=corpus.inputs.left_out,
         errors=tuple(map(str, errors.first)),
     )

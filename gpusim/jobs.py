@@ -38,6 +38,7 @@ from gpusim.scan import (
 )
 
 _ROWS = 1 << 16  # rows of a table written at a time
+_CELLS = 1 << 26  # of a matrix between two reports
 _CSV_DOCUMENTS = 5_000  # 25 million numbers as text
 
 
@@ -261,7 +262,10 @@ def matrix(
         documents = read_documents(job.corpus, job.hasher, options, job.errors, progress)
         job.summary.count(documents)
         job.summary.rows = len(documents)
-        (_write_npy if suffix == ".npy" else _write_csv)(job, documents)
+        if suffix == ".npy":
+            _write_npy(job, documents, progress)
+        else:
+            _write_csv(job, documents)
     return job.summary
 
 
@@ -394,7 +398,7 @@ def idf(
     return job.summary
 
 
-def _write_npy(job: _Job, documents: Documents) -> None:
+def _write_npy(job: _Job, documents: Documents, progress: ProgressCallback | None) -> None:
     import gpusim
 
     n = len(documents)
@@ -405,7 +409,13 @@ def _write_npy(job: _Job, documents: Documents) -> None:
                 np.save(file, np.empty((0, 0), np.uint8))
             return
         out = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(n, n))
-        gpusim.hamming_matrix(documents.fingerprints, out=out, backend=job.hasher.backend, workers=job.hasher.workers)
+        report, size, fingerprints = reporter(job.corpus, progress), job.corpus.size, documents.fingerprints
+        rows = max(1, _CELLS // n)
+        for top in range(0, n, rows):
+            some = fingerprints[top : top + rows]
+            part = out[top : top + rows]
+            gpusim.hamming_matrix(some, fingerprints, part, backend=job.hasher.backend, workers=job.hasher.workers)
+            report("matrix", size * min(top + rows, n) // n, min(top + rows, n))
         out.flush()
 
 

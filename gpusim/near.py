@@ -22,6 +22,7 @@ from gpusim.io import Corpus, ErrorLog
 from gpusim.jaccard import FeatureSets, VerifiedPairs
 from gpusim.join import JoinPlan, Pairs, explain_plan, iter_near_duplicates, near_duplicates
 from gpusim.scan import Bools, CorpusOptions, Documents, Ints
+from gpusim.threads import ahead
 
 Floats = NDArray[np.float64]
 Similarity = Callable[[Ints, Ints], Floats]
@@ -134,11 +135,14 @@ def open_groups(job: Job, labels: Ints | None = None, compare: bool = True) -> I
 
 
 def _group_fingerprints(job: Job) -> Ints:
-    labels = np.arange(len(job.documents), dtype=np.int64)
+    documents, radius, backend = job.documents, job.options.radius, job.hasher.backend
+    if len(documents) and documents.compared.all():  # the usual case, without further arrays
+        whole: Ints = group_fingerprints(documents.fingerprints, radius, backend=backend)
+        return whole
     rows = job.rows
-    if len(rows):
-        near = group_fingerprints(job.fingerprints(rows), job.options.radius, backend=job.hasher.backend)
-        labels[rows] = rows[near]
+    near = group_fingerprints(job.fingerprints(rows), radius, backend=backend)
+    labels = np.arange(len(documents), dtype=np.int64)
+    labels[rows] = rows[near]
     return labels
 
 
@@ -227,7 +231,7 @@ def read_again(
     for reader, mask, readable in zip(corpus.readers, documents.masks(chosen), documents.readable):
         if mask.any():
             number = begin + np.cumsum(readable) - 1
-            for batch in reader.batches(options.limits, ErrorLog("skip")):
+            for batch in ahead(reader.batches(options.limits, ErrorLog("skip"))):
                 if batch.rows[-1:].max(initial=0) >= len(mask):
                     raise reader.changed()
                 hit = mask[batch.rows]

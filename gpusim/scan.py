@@ -35,6 +35,7 @@ from gpusim.io import (
 )
 from gpusim.io.reader import Reader
 from gpusim.recovery import Recovery
+from gpusim.threads import ahead
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -48,7 +49,7 @@ class Progress(NamedTuple):
     """Where a job stands. Totals may be exceeded a little, since they are taken from file sizes.
 
     Attributes:
-        stage: ``"read"``, ``"compare"``, ``"verify"`` (candidates are read again) or ``"write"``.
+        stage: ``"read"``, ``"compare"``, ``"verify"`` (candidates are read again), ``"matrix"`` or ``"write"``.
         done: bytes of input dealt with in this stage (0 while comparing).
         total: bytes of input.
         documents: documents so far.
@@ -175,7 +176,7 @@ def analyze_batches(
     report = reporter(corpus, progress)
     done = documents = 0
     for number, reader in enumerate(corpus.readers):
-        for batch in reader.batches(options.limits, errors):
+        for batch in ahead(reader.batches(options.limits, errors)):
             yield number, batch, hasher.analyze(batch.texts)
             documents += len(batch)
             report("read", done + batch.position, documents)
@@ -246,7 +247,7 @@ def _read_shard(
     lengths = [np.empty(0, np.int64)]
     readable = [np.empty(0, np.bool_)]
     without_features = invalid = records = documents = 0
-    for batch in reader.batches(options.limits, ErrorLog(errors.policy, note)):
+    for batch in ahead(reader.batches(options.limits, ErrorLog(errors.policy, note))):
         found = hasher.analyze(batch.texts)
         fingerprints.append(found.fingerprints)
         compared.append(found.n_features >= options.min_features)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from queue import Empty, Queue
@@ -16,7 +16,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _AHEAD = 4  # items that a source may be ahead of its reader; at least 2
-_END = object()
+_END: Any = object()
 
 
 def in_order(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
@@ -88,6 +88,19 @@ def _empty(queue: Queue[Any]) -> None:
             queue.get_nowait()
     except Empty:
         pass
+
+
+def ahead(items: Iterator[T]) -> Generator[T, None, None]:
+    """The same items in the same order, each made in a thread of its own while its predecessor is in use.
+
+    What the iterator raises is raised here, after the items before it. At most one item waits. When this generator
+    is closed, the thread finishes the item it is at and ends.
+    """
+    with ThreadPoolExecutor(1, "gpusim-read") as thread:
+        waiting = thread.submit(next, items, _END)
+        while (item := waiting.result()) is not _END:
+            waiting = thread.submit(next, items, _END)
+            yield item
 
 
 def number_of_threads(workers: int | None, most: int) -> int:

@@ -17,6 +17,8 @@ import pytest
 from test_cli import SAMPLE, cli
 
 import gpusim
+from gpusim import jobs
+from gpusim.scan import Progress
 
 RECORDS = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
 IDS = [record["id"] for record in RECORDS]
@@ -163,3 +165,17 @@ def test_a_matrix_too_large_for_csv_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert b"too many for CSV" in done.stderr
     assert not (tmp_path / "m.csv").exists()
+
+
+def test_a_matrix_in_parts_reports_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_CELLS", 500)
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": f"text number {i} of many"}) + "\n" for i in range(90)))
+    seen: list[Progress] = []
+    jobs.matrix([path], tmp_path / "d.npy", progress=seen.append)
+    seen = [state for state in seen if state.stage == "matrix"]
+    assert [state.documents for state in seen] == list(range(5, 91, 5))
+    assert seen[-1].done == seen[-1].total == path.stat().st_size
+    texts = [f"text number {i} of many" for i in range(90)]
+    expected = gpusim.hamming_matrix(gpusim.SimHasher().fingerprint(texts))
+    assert np.array_equal(np.load(tmp_path / "d.npy", mmap_mode="r"), expected)

@@ -377,7 +377,7 @@ def test_damaged_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a"] * 1000}), tmp_path / "a.parquet")
     path = write(tmp_path / "b.parquet", (tmp_path / "a.parquet").read_bytes()[:-100])
     with pytest.raises(InputError, match=r"b\.parquet: cannot be read as Parquet"):
-        read(path, on_error="skip")
+        read(path)
 
 
 def test_parquet_batches_are_bounded_by_bytes(tmp_path: Path) -> None:

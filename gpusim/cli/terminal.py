@@ -34,7 +34,8 @@ def run() -> NoReturn:
 
 
 def note(text: str) -> None:
-    """A line on stderr."""
+    """A line on stderr, whatever a file's name holds."""
+    text = "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
     print(text, file=sys.stderr, flush=True)
 
 
@@ -91,8 +92,11 @@ def progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
             if bar.tasks[0].description != state.stage:
                 bar.reset(task, description=state.stage)
             elapsed = bar.tasks[0].elapsed or 0.0
-            rate = f", {state.documents / elapsed:,.0f}/s" if state.done and elapsed > 0.1 else ""
-            bar.update(task, completed=state.done, total=state.total or None, documents=state.documents, rate=rate)
+            rate = ""
+            if state.done and elapsed > 0.1:
+                rate = f", {state.documents / elapsed:,.0f}/s, {state.done / elapsed / 1e6:,.1f} MB/s"
+            total = state.total if state.stage != "compare" else 0  # how far that is, nobody knows
+            bar.update(task, completed=state.done, total=total or None, documents=state.documents, rate=rate)
 
         yield show
 

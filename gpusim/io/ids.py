@@ -84,13 +84,23 @@ def plain_texts(ids: Array) -> list[str | None]:
 
 def concat_ids(parts: Sequence[Array]) -> Array:
     """Ids of several batches as one array: of their common type, or as JSON text where the types differ."""
-    types = {p.type for p in parts if len(p) > p.null_count}
-    if len(types) > 1:
-        return pa.concat_arrays([JsonText.array(json_texts(p)) for p in parts])
-    common = types.pop() if types else pa.large_string()
-    return pa.concat_arrays(
-        [p if p.type == common else pa.nulls(len(p), common) for p in parts] or [pa.nulls(0, common)]
-    )
+    common = common_type(p.type for p in parts if len(p) > p.null_count)
+    return pa.concat_arrays([as_type(p, common) for p in parts] or [pa.nulls(0, common)])
+
+
+def common_type(types: Iterable[Any]) -> Any:
+    """The type that ids of some types share: JSON text where they differ, strings where there is none."""
+    different = set(types)
+    if len(different) > 1:
+        return JsonText()
+    return different.pop() if different else pa.large_string()
+
+
+def as_type(ids: Array, common: Any) -> Array:
+    """Ids as an array of their common type."""
+    if ids.type == common:
+        return ids
+    return pa.nulls(len(ids), common) if len(ids) == ids.null_count else JsonText.array(json_texts(ids))
 
 
 def storable(ids: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -35,11 +35,23 @@ class JsonLinesReader(RecordReader):
         for lines in blocks:
             numbers: Any = range(at, at + len(lines))
             at += len(lines)
-            filled = [not line.isspace() for line in lines]
-            if not all(filled):
-                numbers = [n for n, is_filled in zip(numbers, filled) if is_filled]
-                lines = [line for line, is_filled in zip(lines, filled) if is_filled]
+            if any(map(bytes.isspace, lines)):
+                numbers = [n for n, line in zip(numbers, lines) if not line.isspace()]
+                lines = [line for line in lines if not line.isspace()]
             yield Chunk(lines, lines, numbers)
+
+    def parse_all(self, items: Sequence[bytes]) -> tuple[list[str], list[object]] | None:
+        """See :meth:`RecordReader.parse_all`: what needs no second look, in half the time."""
+        text, id = self.fields.text, self.fields.id
+        texts: list[str] = []
+        ids: list[object] = []
+        try:
+            for record in map(orjson.loads, items):
+                texts.append(record[text])
+                ids.append(record[id])
+        except (orjson.JSONDecodeError, KeyError, TypeError):  # broken, without a field, not an object
+            return None
+        return (texts, ids) if set(map(type, texts)) <= {str} and set(map(type, ids)) <= {str, int} else None
 
     def parse(self, item: bytes) -> tuple[str | None, object]:
         """See :meth:`RecordReader.parse`."""

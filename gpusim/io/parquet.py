@@ -24,11 +24,15 @@ _ROW_GROUP_BYTES = 64 << 20  # of a row group written, unless the input's are sm
 
 
 class ParquetReader(Reader):
-    """A Parquet file; nulls in the text column are documents without a feature."""
+    """A Parquet file; nulls in the text column are documents without a feature.
+
+    One that is cut off has lost its footer, so nothing of it can be read: it counts as one bad record.
+    """
 
     def __init__(self, source: Source, fields: Fields) -> None:
         super().__init__(source, fields)
         self._temporary: Any = None
+        self._lost = ""
         path = source.path
         try:
             if source.format.codec:
@@ -37,7 +41,8 @@ class ParquetReader(Reader):
                 path = self._temporary.name
             self._file: Any = pq.ParquetFile(pa.OSFile(os.fsencode(path)))
         except (OSError, pa.ArrowException) as error:
-            raise self._damaged(error) from None
+            self._file, self._lost = None, _problem(error)
+            return
         schema = self._file.schema_arrow
         self._check(schema, "text", fields.text)
         if not _is_text(schema.field(fields.text).type):
@@ -49,6 +54,9 @@ class ParquetReader(Reader):
 
     def batches(self, limits: Limits, errors: ErrorLog) -> Iterator[Batch]:
         """See :meth:`Reader.batches`."""
+        if self._lost:
+            errors.add(self.source.name, None, self._lost)
+            return
         columns = dict.fromkeys([self.fields.text, self.fields.id] if self._has_id else [self.fields.text])
         begin, total, size = 0, self._file.metadata.num_rows, self.source.size
         for batch in self._read(list(columns), limits):
@@ -60,7 +68,10 @@ class ParquetReader(Reader):
             begin = end
 
     def copy(self, keep: Array, outputs: Outputs, target: Target) -> None:
-        """See :meth:`Reader.copy`."""
+        """See :meth:`Reader.copy`; of a file that could not be read there is no output."""
+        if self._lost:
+            outputs.remove(target.path)
+            return
         with outputs.open(target.path, target.codec) as out:
             self._copy(keep, out)
 
@@ -86,6 +97,8 @@ class ParquetReader(Reader):
 
     def ids(self, wanted: Array) -> Array:
         """See :meth:`Reader.ids`."""
+        if self._lost:
+            return pa.nulls(0, pa.int64())
         if not self._has_id:
             return pa.array(np.flatnonzero(wanted).astype(np.int64))
         if self._file.metadata.num_rows != len(wanted):
@@ -98,7 +111,8 @@ class ParquetReader(Reader):
 
     def close(self) -> None:
         """See :meth:`Reader.close`."""
-        self._file.close(force=True)
+        if self._file is not None:
+            self._file.close(force=True)
         if self._temporary is not None:
             self._temporary.close()
 
@@ -133,8 +147,11 @@ class ParquetReader(Reader):
             raise InputError(f"{self.source.name}: {problem}; the columns there: {', '.join(schema.names[:50])}")
 
     def _damaged(self, error: Exception) -> InputError:
-        what = reason(error) if isinstance(error, OSError) else str(error)
-        return InputError(f"{self.source.name}: cannot be read as Parquet: {what}")
+        return InputError(f"{self.source.name}: {_problem(error)}")
+
+
+def _problem(error: Exception) -> str:
+    return f"cannot be read as Parquet: {reason(error) if isinstance(error, OSError) else error}"
 
 
 def _is_text(kind: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -114,6 +115,10 @@ class RecordReader(Reader):
             BadRecordError: it cannot be read.
         """
 
+    def parse_all(self, items: Sequence[Any]) -> tuple[list[str], list[object]] | None:
+        """Texts and ids of many records at once, as :meth:`parse` gives them; None if they must be looked at singly."""
+        return None
+
     def batches(self, limits: Limits, errors: ErrorLog) -> Iterator[Batch]:
         """See :meth:`Reader.batches`."""
         name = self.source.name
@@ -135,9 +140,18 @@ class RecordReader(Reader):
 
             try:
                 for chunk in self.split(stream):
-                    for item, line in zip(chunk.items, chunk.lines):
+                    parsed = self.parse_all(chunk.items)
+                    if parsed is not None and parsed[0]:
+                        length, count = sum(map(len, parsed[0])), len(parsed[0])
+                        if size + length < limits.bytes and len(rows) + count < limits.rows:
+                            texts += parsed[0]
+                            ids += parsed[1]
+                            rows += range(row, row + count)
+                            row, size, line = row + count, size + length, chunk.lines[-1]
+                            continue
+                    for i, (item, line) in enumerate(zip(chunk.items, chunk.lines)):
                         try:
-                            text, id = self.parse(item)
+                            text, id = self.parse(item) if parsed is None else (parsed[0][i], parsed[1][i])
                         except BadRecordError as error:
                             errors.add(name, line, str(error))
                             row += 1
@@ -164,7 +178,7 @@ class RecordReader(Reader):
                 if not begun:
                     out.write(self.prefix)
                     begun = True
-                kept = self.separator.join(raw for raw, wanted in zip(chunk.raw, mask) if wanted)
+                kept = self.separator.join(compress(chunk.raw, mask))
                 out.write(self.separator + kept if any_kept and any(mask) else kept)
                 any_kept = any_kept or any(mask)
             out.write(self.suffix if begun else self.prefix + self.suffix)

@@ -134,7 +134,7 @@ def _directory(name: str, path: Path) -> tuple[list[Source], list[str]]:
     documents: list[str] = []
     others: list[str] = []
     for relative in _walk(path):
-        suffix, _ = split_suffixes(relative)
+        suffix = split_suffixes(relative)[0] if (path / relative).is_file() else None
         below = relative.as_posix()
         shown = os.path.join(name, below)  # noqa: PTH118  (keeps a leading "./" as the user wrote it)
         if suffix in TABLE_SUFFIXES:
@@ -159,7 +159,9 @@ def _directory(name: str, path: Path) -> tuple[list[Source], list[str]]:
 
 
 def _walk(root: Path) -> list[Path]:
-    """Regular files below a directory, hidden ones apart, sorted by path."""
+    """What lies below a directory, hidden names apart, sorted by path: files, and whatever is none (a pipe, a link to
+    nothing or to a directory, which is not followed).
+    """
 
     def fail(error: OSError) -> None:
         raise InputError(f"{error.filename}: {reason(error)}")
@@ -167,7 +169,8 @@ def _walk(root: Path) -> list[Path]:
     found = []
     for folder, folders, names in os.walk(root, onerror=fail):
         folders[:] = [f for f in folders if not f.startswith(".")]
-        found += [Path(folder) / n for n in names if not n.startswith(".") and (Path(folder) / n).is_file()]
+        found += [Path(folder) / n for n in names if not n.startswith(".")]
+        found += [Path(folder) / f for f in folders if (Path(folder) / f).is_symlink()]
     return sorted((f.relative_to(root) for f in found), key=lambda f: f.as_posix())
 
 
