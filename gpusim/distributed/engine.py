@@ -16,8 +16,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -66,6 +68,9 @@ class RayEngine:
     def __init__(self, address: str | None = None, workers: int | None = None, memory: int | None = None) -> None:
         # Before Ray is imported: that is when it looks.
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        if address is None:  # despite its name, what makes Ray talk to itself over loopback alone
+            os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        # Ray warns where it is not said that a task without a GPU may see those of its node.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         try:
             import ray
@@ -91,6 +96,11 @@ class RayEngine:
                 "include_dashboard": False,
                 "_temp_dir": self._folder,
             }
+        elif match := re.fullmatch(r"(.+):(\d+)", self._address):
+            try:  # Ray would wait for more than a minute
+                socket.create_connection((match[1].removeprefix("ray://").strip("[]"), int(match[2])), 5).close()
+            except (OSError, OverflowError) as error:
+                raise GpusimError(f"Ray {self._address}: no cluster answers there: {_line(error)}") from None
         main = threading.current_thread() is threading.main_thread()
         handler = signal.getsignal(signal.SIGTERM) if main else None
         try:
@@ -276,8 +286,8 @@ class RayEngine:
                 if state != there:
                     what = "is another file" if there else "does not exist"
                     raise GpusimError(
-                        f"{address}: {source.name} {what} there ({source.path}); inputs and outputs must lie on storage "
-                        "that all nodes share, under the same paths"
+                        f"{address}: {source.name} {what} there ({source.path}); inputs and outputs must lie on "
+                        "storage that all nodes share, under the same paths"
                     )
             if found["missing"]:
                 raise GpusimError(
@@ -302,14 +312,14 @@ class RayEngine:
             if asked and self._has(resource) < 1:
                 instead = "; --backend numpy needs none" if resource == "GPU" else ""
                 raise GpusimError(
-                    f"the Ray cluster has no {resource}, and {stage} asks for one a task: start nodes that have{instead}"
+                    f"the Ray cluster has no {resource}, and {stage} asks for one a task: add nodes with one{instead}"
                 )
 
     def _task(self, function: Callable[..., Any], demand: dict[str, float]) -> Any:
         return self._ray.remote(max_retries=_RETRIES, **demand)(function)
 
     def _results(self, refs: list[Any], names: Sequence[str], deadline: float = math.inf) -> Iterator[Any]:
-        """Results in order. The first error, in that order, is raised as it was where it arose; the rest is cancelled."""
+        """Results in order. The first error, in that order, is raised as it arose; the rest is cancelled."""
         waiting = list(reversed(refs))
         try:
             for name in names:
