@@ -330,12 +330,12 @@ class RayEngine:
                             f"{name}: began no task within {_PATIENCE:.0f} s; its CPUs or GPUs are taken by other "
                             "work (`ray status` shows by whom), or it is out of reach"
                         )
-                yield self._get(waiting[-1], name)
-                waiting.pop()
+                yield self._get(waiting.pop(), name)
         finally:
-            for ref in waiting:
-                self._ray.cancel(ref, force=True)
             if waiting:  # what they write must not come after what cleans up
+                # Not by force: Ray ends this process if the task completes at that very moment.
+                for ref in self._ray.wait(waiting, num_returns=len(waiting), timeout=0)[1]:
+                    self._ray.cancel(ref)
                 self._ray.wait(waiting, num_returns=len(waiting), timeout=10)
 
     def _get(self, ref: Any, name: str) -> Any:
