@@ -7,11 +7,11 @@ arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -100,6 +100,25 @@ class DedupOptions(CorpusOptions):
         }
 
 
+class Engine(Protocol):
+    """Where :func:`dedup` has its work done, if not in this process; results are the same."""
+
+    @property
+    def name(self) -> str:
+        """For the summary."""
+
+    def read_shards(
+        self, corpus: Corpus, numbers: Sequence[int], options: CorpusOptions, folder: Path | None
+    ) -> Iterator[dict[str, Any]]:
+        """See :data:`gpusim.scan.ReadShards`."""
+
+    def group(self, job: Job) -> Ints:
+        """The labels that :func:`gpusim.near.open_groups` would find."""
+
+    def copy_survivors(self, job: Job, keep: Sequence[Bools], outputs: Outputs, targets: Sequence[Target]) -> None:
+        """Complete outputs so that ``outputs.finished`` finds them; may leave some to this process."""
+
+
 @dataclass(frozen=True)
 class Summary:
     """What a run of :func:`dedup` did.
@@ -158,6 +177,7 @@ def dedup(
     options: DedupOptions | None = None,
     progress: ProgressCallback | None = None,
     notice: Notice | None = None,
+    engine: Engine | None = None,
 ) -> Summary:
     """Write a corpus without its near-duplicates.
 
@@ -168,6 +188,7 @@ def dedup(
         options: the settings.
         progress: called now and then.
         notice: called with lines that say what comparing will take, before it begins.
+        engine: does the work elsewhere, with the same result; None does it here.
 
     Raises:
         InputError: an input cannot be read as asked; the message names file and line.
@@ -194,7 +215,8 @@ def dedup(
         check_targets(corpus.inputs, targets, tables, outputs)
         resumed = recovery.number_of_shards()
         with open_errors(options, outputs) as errors:
-            documents = read_documents(corpus, hasher, options, errors, progress, recovery)
+            read_shards = None if engine is None else engine.read_shards
+            documents = read_documents(corpus, hasher, options, errors, progress, recovery, read_shards)
         report = reporter(corpus, progress)
         report("compare", 0, len(documents))
         job = Job(corpus, documents, hasher, options, report, recovery.folder)
@@ -202,13 +224,18 @@ def dedup(
         if notice is not None and known is None:
             for line in forecast(job):
                 notice(line)
-        with open_groups(job, None if known is None else known["labels"], options.groups_out is not None) as groups:
+        found = None if known is None else known["labels"]
+        if found is None and engine is not None:
+            found = engine.group(job)
+        with open_groups(job, found, options.groups_out is not None) as groups:
             labels = groups.labels
             if known is None:
                 recovery.save("groups", labels=labels)
             keepers = choose_keepers(labels, options.keep, documents.lengths)
             kept = keepers == np.arange(len(keepers))
             if targets:
+                if engine is not None:
+                    engine.copy_survivors(job, documents.masks(kept), outputs, targets)
                 write_survivors(corpus, documents.masks(kept), outputs, targets, report)
             if options.groups_out is not None:
                 path = Path(options.groups_out)
@@ -231,7 +258,7 @@ def dedup(
         max_distance=options.radius,
         min_jaccard=options.min_jaccard,
         seconds=round(perf_counter() - started, 3),
-        backend=hasher.backend.name,
+        backend=hasher.backend.name if engine is None else engine.name,
         resumed=resumed,
         outputs=tuple(printable(path) for path, _ in targets if str(path) == "-" or path.exists()),
         left_out=corpus.inputs.left_out,

@@ -11,7 +11,7 @@ from gpusim.backends import Backend, resolve
 from gpusim.backends.numpy_components import flatten, union
 from gpusim.hamming import check_max_distance, like, two_sides, whole_number
 from gpusim.join import make_plan
-from gpusim.pairs import Pairs, collapse
+from gpusim.pairs import Collapsed, Pairs, collapse
 
 
 def group(pairs: Pairs, n: int, *, backend: str | Backend = "auto") -> NDArray[np.int64]:
@@ -73,9 +73,13 @@ def group_fingerprints(fps: Any, max_distance: int = 3, *, backend: str | Backen
     for table in plan.tables:
         device.connect(side.distinct, table, max_distance, labels)
 
-    component = device.to_numpy(labels)
+    return like(fps, device, label_rows(side, device.to_numpy(labels)))
+
+
+def label_rows(side: Collapsed, component: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The smallest row of each row's group, ``(n,)`` int64, from the component of each distinct fingerprint."""
     smallest = np.full(len(component), len(side.order))
     np.minimum.at(smallest, component, side.order[side.starts])  # rows of one fingerprint are in ascending order
     groups = np.empty(len(side.order), np.int64)
     groups[side.order] = np.repeat(smallest[component], side.counts)
-    return like(fps, device, groups)
+    return groups

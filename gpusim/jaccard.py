@@ -109,7 +109,10 @@ class FeatureSets:
             rows: ``(n,)`` int64, greater than those of every call before, ascending.
             texts: ``(n,)`` documents.
         """
-        hashes, offsets = self._hasher.feature_sets(texts)
+        self.add_sets(rows, *self._hasher.feature_sets(texts))
+
+    def add_sets(self, rows: Ints, hashes: NDArray[np.uint64], offsets: Ints) -> None:
+        """Store feature sets that are known: those of ``rows``, as ``feature_sets`` of a hasher has them."""
         sizes = np.diff(offsets)
         digests = _digests(FeatureHashes(hashes, offsets))
         self._rows.append(rows)

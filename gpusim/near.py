@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gpusim.backends import Backend
 from gpusim.backends.numpy_components import find_roots, flatten, union
 from gpusim.groups import group_fingerprints
 from gpusim.io import Corpus, ErrorLog
+from gpusim.io.reader import Reader
 from gpusim.jaccard import FeatureSets, VerifiedPairs
 from gpusim.join import JoinPlan, Pairs, explain_plan, iter_near_duplicates, near_duplicates
 from gpusim.scan import Bools, CorpusOptions, Documents, Ints
@@ -130,7 +132,8 @@ def open_groups(job: Job, labels: Ints | None = None, compare: bool = True) -> I
     with _feature_sets(job, candidates) as sets:
         if labels is None:
             labels = np.arange(len(joined), dtype=np.int64)
-            _join_verified(job, candidates, sets, labels)
+            fingerprints = job.documents.fingerprints[candidates]
+            join_verified(fingerprints, candidates, sets, labels, job.options, job.hasher.backend)
         yield Groups(labels, sets.jaccard)
 
 
@@ -157,7 +160,7 @@ def find_pairs(job: Job) -> Pairs:
     candidates = rows[(np.bincount(near, minlength=len(near)) > 1)[near]]
     kept = []
     with _feature_sets(job, candidates) as sets:
-        for pairs in _candidate_pairs(job, job.documents.fingerprints[candidates]):
+        for pairs in _candidate_pairs(job.documents.fingerprints[candidates], job.options, backend):
             left, right = candidates[pairs.left], candidates[pairs.right]
             jaccard = sets.jaccard(left, right, least)
             good = jaccard >= least
@@ -169,14 +172,28 @@ def find_pairs(job: Job) -> Pairs:
     return VerifiedPairs(*(column[order] for column in columns))
 
 
-def _join_verified(job: Job, candidates: Ints, sets: FeatureSets, labels: Ints) -> None:
+def join_verified(
+    fingerprints: NDArray[np.uint64],
+    candidates: Ints,
+    sets: FeatureSets,
+    labels: Ints,
+    options: Any,
+    backend: Backend,
+) -> None:
     """Join the groups of candidates within the distance and of enough similarity, in place.
 
     Copies (the same features and the same fingerprint) count once, so that n of them cost no n**2.
+
+    Args:
+        fingerprints: ``(k, w)`` uint64, those of the candidates.
+        candidates: ``(k,)`` int64 documents, ascending.
+        sets: their feature sets.
+        labels: ``(n,)`` int64, each candidate its own group at first.
+        options: :class:`gpusim.dedup.DedupOptions`: the distance and the similarity.
+        backend: compares the fingerprints.
     """
     if not len(candidates):
         return
-    fingerprints = job.documents.fingerprints[candidates]
     keys = (*fingerprints.T, sets.same(candidates))
     order = np.lexsort(keys)  # stable: of equal ones the first document comes first
     new = np.zeros(len(order), np.bool_)
@@ -188,8 +205,8 @@ def _join_verified(job: Job, candidates: Ints, sets: FeatureSets, labels: Ints) 
 
     first.sort()
     distinct = candidates[first]
-    least = job.options.min_jaccard
-    for pairs in _candidate_pairs(job, fingerprints[first]):
+    least = options.min_jaccard
+    for pairs in _candidate_pairs(fingerprints[first], options, backend):
         left, right = distinct[pairs.left], distinct[pairs.right]
         while len(left):
             apart = find_roots(labels, left) != find_roots(labels, right)
@@ -201,14 +218,10 @@ def _join_verified(job: Job, candidates: Ints, sets: FeatureSets, labels: Ints) 
     flatten(labels)
 
 
-def _candidate_pairs(job: Job, fingerprints: NDArray[np.uint64]) -> Iterator[Pairs]:
+def _candidate_pairs(fingerprints: NDArray[np.uint64], options: Any, backend: Backend) -> Iterator[Pairs]:
     if len(fingerprints):
         yield from iter_near_duplicates(
-            fingerprints,
-            max_distance=job.options.radius,
-            backend=job.hasher.backend,
-            workers=job.options.workers,
-            chunk=_CHUNK,
+            fingerprints, max_distance=options.radius, backend=backend, workers=options.workers, chunk=_CHUNK
         )
 
 
@@ -231,13 +244,19 @@ def read_again(
     for reader, mask, readable in zip(corpus.readers, documents.masks(chosen), documents.readable):
         if mask.any():
             number = begin + np.cumsum(readable) - 1
-            for batch in ahead(reader.batches(options.limits, ErrorLog("skip"))):
-                if batch.rows[-1:].max(initial=0) >= len(mask):
-                    raise reader.changed()
-                hit = mask[batch.rows]
-                if hit.any():
-                    yield number[batch.rows[hit]], batch.texts.filter(pa.array(hit))
-                read += int(np.count_nonzero(hit))
-                report("verify", done + batch.position, read)
+            for rows, texts, position in read_chosen(reader, mask, options):
+                if len(rows):
+                    yield number[rows], texts
+                read += len(rows)
+                report("verify", done + position, read)
         begin += int(np.count_nonzero(readable))
         done += reader.source.size
+
+
+def read_chosen(reader: Reader, mask: Bools, options: CorpusOptions) -> Iterator[tuple[Ints, Any, int]]:
+    """The chosen records (``(records,)`` bool) of a source: their rows, their texts, bytes read; a batch at a time."""
+    for batch in ahead(reader.batches(options.limits, ErrorLog("skip"))):
+        if batch.rows[-1:].max(initial=0) >= len(mask):
+            raise reader.changed()
+        hit = mask[batch.rows]
+        yield batch.rows[hit], batch.texts.filter(pa.array(hit)), batch.position

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -87,9 +88,17 @@ class Recovery:
         self._folder = folder
         outputs.collect_in(folder / _PARTS, resumed=(folder / _COMMITTING).exists())
 
+    def has(self, name: str) -> bool:
+        """Whether arrays were saved under a name."""
+        return self._folder is not None and (self._folder / f"{name}.npz").exists()
+
+    def keep(self) -> None:
+        """Note that others have saved something here that is worth going on from."""
+        self._kept = self._folder is not None
+
     def load(self, name: str) -> dict[str, NDArray[Any]] | None:
         """Arrays that were saved under a name, None if none were."""
-        if self._folder is None or not (self._folder / f"{name}.npz").exists():
+        if self._folder is None or not self.has(name):
             return None
         with np.load(self._folder / f"{name}.npz", allow_pickle=False) as arrays:
             return dict(arrays)
@@ -102,13 +111,7 @@ class Recovery:
         """Keep arrays under a name; once this returns they survive a crash."""
         if self._folder is None:
             return
-        path = self._folder / f"{name}.npz"
-        try:
-            with path.with_suffix(".tmp").open("wb") as file:
-                np.savez(file, **arrays)
-            _settle(path.with_suffix(".tmp"), path)
-        except OSError as error:
-            raise OutputError(f"{printable(path)}: cannot be written: {reason(error)}") from None
+        save_arrays(self._folder, name, arrays)
         self._kept = True
 
     def start_commit(self) -> None:
@@ -157,6 +160,25 @@ class Recovery:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OutputError(f"{printable(folder)}: another run is at work on this output") from None
+
+
+def save_arrays(folder: Path, name: str, arrays: Mapping[str, Any]) -> None:
+    """Write arrays where :meth:`Recovery.load` finds them; several processes may do so at once.
+
+    Raises:
+        OutputError: they cannot be written.
+    """
+    path = folder / f"{name}.npz"
+    temporary = folder / f"{name}.{secrets.token_hex(4)}.tmp"
+    try:
+        try:
+            with temporary.open("wb") as file:
+                np.savez(file, **arrays)
+            _settle(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"{printable(path)}: cannot be written: {reason(error)}") from None
 
 
 def state_folder(output: Path) -> Path:

@@ -62,6 +62,8 @@ class Progress(NamedTuple):
 
 
 ProgressCallback = Callable[[Progress], None]
+#: Reads the sources of these numbers elsewhere: their arrays (:func:`read_shard`) in that order, saved in the folder.
+ReadShards = Callable[[Corpus, Sequence[int], "CorpusOptions", Path | None], Iterator[dict[str, Any]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,14 +118,18 @@ class CorpusOptions:
         return gpusim.SimHasher(**{name: getattr(self, name) for name in _HASHER})
 
     @property
+    def fields(self) -> Fields:
+        """Where text and id of a record are."""
+        return Fields(self.text_field, self.id_field or "id", self.id_field is not None)
+
+    @property
     def limits(self) -> Limits:
         """The bounds of a batch."""
         return Limits(self.batch_rows, self.batch_bytes)
 
     def open(self, inputs: Sequence[StrPath]) -> AbstractContextManager[Corpus]:
         """The inputs, opened."""
-        fields = Fields(self.text_field, self.id_field or "id", self.id_field is not None)
-        return open_corpus(inputs, fields, parse_format(self.format) if self.format else None)
+        return open_corpus(inputs, self.fields, parse_format(self.format) if self.format else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +202,12 @@ def read_documents(
     errors: ErrorLog,
     progress: ProgressCallback | None = None,
     recovery: Recovery | None = None,
+    read_shards: ReadShards | None = None,
 ) -> Documents:
     """First pass: the fingerprint of every document, and the little that later stages need to know of it.
 
     With ``recovery``, sources that an interrupted run has read are taken from there, and each that is read is kept.
+    ``read_shards`` reads the others in place of this process.
 
     Raises:
         InputError: as :func:`analyze_batches`.
@@ -207,16 +215,27 @@ def read_documents(
     report = reporter(corpus, progress)
     shards: list[dict[str, Any]] = []
     done = documents = 0
+    names = [shard_name(number) for number in range(len(corpus.readers))]
+    missing = [number for number, name in enumerate(names) if recovery is None or not recovery.has(name)]
+    unread = set(missing)
+    elsewhere = read_shards(corpus, missing, options, recovery.folder if recovery else None) if read_shards else None
     for number, reader in enumerate(corpus.readers):
-        shard = recovery.load(f"{number:06}") if recovery else None
+        if recovery is not None and number not in unread:
+            shard = recovery.load(names[number])
+        elif elsewhere is not None:
+            shard = next(elsewhere)
+            if recovery is not None:
+                recovery.keep()
+        else:
+            shard = None
         if shard is None:
 
             def advance(position: int, read: int, before: tuple[int, int] = (done, documents)) -> None:
                 report("read", before[0] + position, before[1] + read)
 
-            shard = _read_shard(reader, hasher, options, errors, advance)
+            shard = read_shard(reader, hasher, options, errors, advance)
             if recovery:
-                recovery.save(f"{number:06}", **shard)
+                recovery.save(names[number], **shard)
         else:
             for bad in json.loads(shard["bad"].tobytes()):
                 errors.note(BadRecord(*bad))
@@ -224,6 +243,8 @@ def read_documents(
         shards.append(shard)
         done += reader.source.size
         documents += len(shard["compared"])
+        if elsewhere is not None:
+            report("read", done, documents)
     _check_some(documents, errors)
     readable = [shard.pop("readable") for shard in shards]
     without_features, invalid = (sum(int(shard.pop(n)) for shard in shards) for n in ("without_features", "invalid"))
@@ -232,7 +253,12 @@ def read_documents(
     return Documents(**columns, readable=readable, without_features=without_features, invalid_utf8=invalid)
 
 
-def _read_shard(
+def shard_name(number: int) -> str:
+    """What the arrays of a source are saved under."""
+    return f"{number:06}"
+
+
+def read_shard(
     reader: Reader, hasher: Any, options: CorpusOptions, errors: ErrorLog, advance: Callable[[int, int], None]
 ) -> dict[str, Any]:
     """One source as arrays: what :class:`Documents` has of it, and its bad records as JSON."""

@@ -78,6 +78,8 @@ def dedup(
     min_features: o.MinFeatures = 1,
     backend: o.Backend = "auto",
     workers: o.Workers = None,
+    engine: o.Engine = "local",
+    address: o.Address = None,
     as_json: o.AsJson = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -95,8 +97,8 @@ def dedup(
         from gpusim.dedup import dedup as job
 
         settings = o.settings(DedupOptions, given)
-        with progress(quiet) as show:
-            summary = job(inputs, output, options=settings, progress=show, notice=None if quiet else note)
+        with o.open_engine(engine, address, workers) as where, progress(quiet) as show:
+            summary = job(inputs, output, options=settings, progress=show, notice=None if quiet else note, engine=where)
         if as_json:
             print(json.dumps(summary.to_dict(), ensure_ascii=False))
         if not quiet:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
+    from gpusim.distributed import RayEngine
     from gpusim.io import Format
     from gpusim.scan import CorpusOptions
 
@@ -69,6 +70,11 @@ Backend = Annotated[str, typer.Option(help="auto, or one that `gpusim info` list
 Workers = Annotated[
     int | None,
     typer.Option(help="Threads [default: as many as help]. Never changes a result.", show_default=False),
+]
+Engine = Annotated[str, typer.Option(metavar="local|ray", help="Where the work is done; never changes a result.")]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Of a Ray cluster [default: Ray on this machine, --workers CPUs].", show_default=False),
 ]
 DedupBits = Annotated[
     int | None,
@@ -171,3 +177,17 @@ def table(to: str | None) -> Format | None:
 
     with usage_errors():
         return parse_format(to) if to else None
+
+
+def open_engine(engine: str, address: str | None, workers: int | None) -> AbstractContextManager[RayEngine | None]:
+    """What ``--engine`` and ``--address`` name."""
+    with usage_errors():
+        if engine not in ("local", "ray"):
+            raise ValueError(f"engine: expected local or ray, got {engine!r}")
+        if address is not None and engine != "ray":
+            raise ValueError("--address is that of a Ray cluster; add --engine ray")
+    if engine == "local":
+        return nullcontext()
+    from gpusim.distributed import RayEngine
+
+    return RayEngine(address, workers)

@@ -16,7 +16,7 @@ from gpusim.io.ids import concat_ids
 from gpusim.io.jsonlines import JsonLinesReader, JsonReader
 from gpusim.io.parquet import ParquetReader
 from gpusim.io.reader import Reader
-from gpusim.io.source import Sources, find_sources
+from gpusim.io.source import Source, Sources, find_sources
 from gpusim.io.textlines import TextLinesReader
 
 Array = Any  # a NumPy array or a pyarrow.Array
@@ -64,6 +64,11 @@ class Corpus:
         return concat_ids([reader.ids(mask) for reader, mask in zip(self.readers, wanted)])
 
 
+def open_reader(source: Source, fields: Fields) -> Reader:
+    """The reader of one source; the caller closes it."""
+    return _READERS[source.format.kind](source, fields)
+
+
 @contextmanager
 def open_corpus(
     inputs: Sequence[str | os.PathLike[str]], fields: Fields, format: Format | None = None
@@ -82,7 +87,7 @@ def open_corpus(
         found = find_sources(inputs, format, temporary)
         readers = []
         for source in found.sources:
-            readers.append(_READERS[source.format.kind](source, fields))
+            readers.append(open_reader(source, fields))
             temporary.callback(readers[-1].close)
         before = [source.state() for source in found.sources]
         yield Corpus(found, readers)

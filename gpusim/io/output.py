@@ -49,6 +49,10 @@ class Outputs:
         self._resumed = resumed
         self._overwrite = self._overwrite or resumed
 
+    def parts_for(self, path: Path) -> tuple[Path, bool] | None:
+        """What :meth:`collect_in` was told, where another process may write ``path`` there for this run."""
+        return None if self._parts is None or self._part(path) is None else (self._parts, self._resumed)
+
     def finished(self, path: Path) -> bool:
         """Whether an earlier run has written this output already; then it needs no writing."""
         part = self._part(path)
