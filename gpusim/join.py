@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,7 +195,8 @@ class _Join:
         max_distance = check_max_distance(max_distance, 64 * x.shape[1])
         left = collapse(x, device)
         right = None if y is None else collapse(y, device)
-        return cls(device, left, right, make_plan(left, right, max_distance, device), threads)
+        sides = Side.of(left, device), None if right is None else Side.of(right, device)
+        return cls(device, left, right, make_plan(*sides, max_distance, device), threads)
 
     def distinct_pairs(self) -> Iterator[Pairs]:
         """Pairs of distinct fingerprints, as indices into those of either side."""
@@ -237,12 +238,38 @@ def _strips(device: Backend, a: Any, b: Any, plan: JoinPlan, threads: int) -> li
     return [partial(strip, *edge) for edge in zip(edges, edges[1:], strict=False)]
 
 
-def make_plan(left: Collapsed, right: Collapsed | None, max_distance: int, device: Backend) -> JoinPlan:
+class Side(NamedTuple):
+    """What a plan depends on, of each side of a join.
+
+    Attributes:
+        rows: fingerprints.
+        distinct: different ones.
+        sample: ``(s, w)`` uint64 in host memory, some of these from all over the array.
+    """
+
+    rows: int
+    distinct: int
+    sample: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, collapsed: Collapsed, device: Backend) -> Side:
+        """That of collapsed rows on a backend."""
+        n = len(collapsed.starts)
+        return cls(len(collapsed.order), n, device.to_numpy(collapsed.distinct[:: sample_step(n)][:_SAMPLE]))
+
+
+def sample_step(n: int) -> int:
+    """One row in so many makes a sample of ``n`` rows."""
+    return max(1, n // _SAMPLE)
+
+
+def make_plan(left: Side, right: Side | None, max_distance: int, device: Backend) -> JoinPlan:
     """Choose the cheaper of brute force and block tables, by the backend's costs and a sample of the keys."""
     sides = (left,) if right is None else (left, right)
-    rows = tuple(len(side.order) for side in sides)
-    distinct = tuple(len(side.starts) for side in sides)
-    words = left.distinct.shape[1]
+    rows = tuple(side.rows for side in sides)
+    distinct = tuple(side.distinct for side in sides)
+    samples = [side.sample for side in sides]
+    words = left.sample.shape[1]
     bits = 64 * words
     pairs = distinct[0] * (distinct[0] - 1) // 2 if right is None else distinct[0] * distinct[1]
     if pairs == 0 or (right is None and max_distance == 0):
@@ -251,7 +278,6 @@ def make_plan(left: Collapsed, right: Collapsed | None, max_distance: int, devic
 
     costs = device.join_costs
     brute = pairs * costs.pair * words
-    samples = [device.to_numpy(_spread(side.distinct)) for side in sides]
     best: tuple[float, int, tuple[int, ...], float] = (brute, 0, (), float(pairs))
     tried: list[str] = []
     for blocks in range(max_distance + 1, min(max_distance + 5, bits + 1)):
@@ -300,11 +326,6 @@ def _cost(
         comparisons += share * pairs
     scale = len(keys) / len(some)
     return time * scale, comparisons * scale
-
-
-def _spread(distinct: Any) -> Any:
-    """At most ``_SAMPLE`` rows from all over the array."""
-    return distinct[:: max(1, len(distinct) // _SAMPLE)][:_SAMPLE]
 
 
 def _collisions(samples: list[NDArray[np.uint64]], key: int) -> float:

@@ -138,12 +138,12 @@ def open_groups(job: Job, labels: Ints | None = None, compare: bool = True) -> I
 
 
 def _group_fingerprints(job: Job) -> Ints:
-    documents, radius, backend = job.documents, job.options.radius, job.hasher.backend
+    documents, radius, backend, workers = job.documents, job.options.radius, job.hasher.backend, job.hasher.workers
     if len(documents) and documents.compared.all():  # the usual case, without further arrays
-        whole: Ints = group_fingerprints(documents.fingerprints, radius, backend=backend)
+        whole: Ints = group_fingerprints(documents.fingerprints, radius, backend=backend, workers=workers)
         return whole
     rows = job.rows
-    near = group_fingerprints(job.fingerprints(rows), radius, backend=backend)
+    near = group_fingerprints(job.fingerprints(rows), radius, backend=backend, workers=workers)
     labels = np.arange(len(documents), dtype=np.int64)
     labels[rows] = rows[near]
     return labels
@@ -156,7 +156,7 @@ def find_pairs(job: Job) -> Pairs:
     if least is None:
         found = near_duplicates(fingerprints, max_distance=radius, backend=backend, workers=job.options.workers)
         return Pairs(rows[found.left], rows[found.right], found.distance)
-    near = group_fingerprints(fingerprints, radius, backend=backend)
+    near = group_fingerprints(fingerprints, radius, backend=backend, workers=job.options.workers)
     candidates = rows[(np.bincount(near, minlength=len(near)) > 1)[near]]
     kept = []
     with _feature_sets(job, candidates) as sets:

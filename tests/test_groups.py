@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import gpusim
+from gpusim import groups
 from gpusim.backends import Backend, numpy_components, numpy_join
-from gpusim.backends.base import BlockTable
+from gpusim.backends.base import BlockTable, JoinCosts
+from gpusim.backends.numpy_backend import NumpyBackend
 from gpusim.join import block_keys
 
 
@@ -206,3 +208,44 @@ def test_wrong_arguments_are_refused(backend: Backend) -> None:
         gpusim.group_fingerprints(np.zeros(3, np.int64), backend=backend)
     with pytest.raises(TypeError, match=r"max_distance: expected a whole number of differing bits, 0 to 64, got 0\.7"):
         gpusim.group_fingerprints(np.zeros(3, np.uint64), 0.7, backend=backend)  # type: ignore[arg-type]
+
+
+class _Tables(NumpyBackend):
+    """One for which comparing everything is never worth it."""
+
+    join_costs = JoinCosts(pair=1e15, row=0.1, long_row=0.1, candidate=0.1, cross=0.1, table=0.1)
+
+
+@pytest.mark.parametrize("part_rows", [1, 7, 40])
+@pytest.mark.parametrize("workers", [1, 3])
+@given(case=chained_fingerprints(), copies=st.integers(0, 9))
+def test_parts_have_the_groups_of_the_whole(
+    part_rows: int, workers: int, case: tuple[NDArray[np.uint64], int], copies: int
+) -> None:
+    fps, max_distance = case
+    fps = np.concatenate((fps, fps[:copies]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "_FEW_PARTS", 0)
+        patch.setattr(groups, "_PART_ROWS", part_rows)
+        labels = gpusim.group_fingerprints(fps, max_distance, backend=_Tables(), workers=workers)
+    assert labels.tolist() == expected_groups(fps, max_distance)
+
+
+@pytest.mark.parametrize("words", [1, 2])
+def test_millions_of_fingerprints_take_little_memory(words: int) -> None:
+    rng = np.random.default_rng(3)
+    n = 4_000_000
+    fps = rng.integers(0, 2**64, (n, words), dtype=np.uint64)
+    fps[: n // 10] = fps[n // 2 : n // 2 + n // 10]  # a tenth are copies, ...
+    fps[n // 10 : n // 5] = fps[-n // 10 :] ^ np.uint64(1 << 40)  # ... a tenth are near
+    tracemalloc.start()
+    try:
+        labels = gpusim.group_fingerprints(fps, 3, backend="numpy", workers=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    expected = np.arange(n)
+    expected[n // 2 : n // 2 + n // 10] = np.arange(n // 10)
+    expected[-n // 10 :] = np.arange(n // 10, n // 5)
+    np.testing.assert_array_equal(labels, expected)
+    assert peak < 32 * n

@@ -123,6 +123,7 @@ def test_workers_that_are_none(workers: object, error: type[Exception]) -> None:
         lambda: gpusim.nearest(fps, fps, 2, workers=workers),
         lambda: gpusim.near_duplicates(fps, workers=workers),
         lambda: gpusim.iter_near_duplicates(fps, workers=workers),
+        lambda: gpusim.group_fingerprints(fps, workers=workers),
     ):
         with pytest.raises(error, match="workers: expected"):
             call()

@@ -40,7 +40,7 @@ from gpusim.errors import GpusimError, MissingPackageError
 from gpusim.groups import label_rows
 from gpusim.io import Corpus, Outputs, Target
 from gpusim.io.source import Source
-from gpusim.join import make_plan
+from gpusim.join import Side, make_plan
 from gpusim.near import Job
 from gpusim.pairs import collapse
 from gpusim.scan import Bools, CorpusOptions, Ints, shard_name
@@ -177,7 +177,7 @@ class RayEngine:
         """:func:`gpusim.groups.group_fingerprints`, its comparisons made elsewhere."""
         device = job.hasher.backend
         side = collapse(device.asarray(fingerprints), device)
-        plan = make_plan(side, None, job.options.radius, device)
+        plan = make_plan(Side.of(side, device), None, job.options.radius, device)
         n = len(side.starts)
         component = np.arange(n)
         if plan.method != "equal":
