@@ -277,6 +277,10 @@ def groups(
 def matrix(
     inputs: o.Inputs,
     output: Annotated[str, typer.Option("--output", "-o", help=".npy (uint8), or .csv for up to 5,000 documents.")],
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw a heat map and a histogram of the distances: .png or .svg.", show_default=False),
+    ] = None,
     text_field: o.TextField = "text",
     id_field: o.IdField = None,
     format: o.InputFormat = None,
@@ -303,7 +307,7 @@ def matrix(
 
         settings = o.settings(CorpusOptions, given)
         with progress(quiet) as show:
-            summary = jobs.matrix(inputs, output, options=settings, progress=show)
+            summary = jobs.matrix(inputs, output, options=settings, plot=plot, progress=show)
         if not quiet:
             show_job(summary)
 

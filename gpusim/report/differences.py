@@ -13,11 +13,15 @@ _MIDDLE = 4_000  # tokens (words and what is between) between the first and the 
 _CONTEXT = 24  # tokens shown on either side of a difference
 _BEGINNING = 120  # tokens shown of texts that do not differ
 _SHOWN = 1_500  # characters shown of a text
-_SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_SPACELESS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
 
 SAME, DIFFERENT, LEFT_OUT = "=", "!", "~"
 
-_INVISIBLE = re.compile("[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]")
+_INVISIBLE = re.compile(
+    "[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
+)
 
 
 def visible(text: str) -> str:
@@ -33,13 +37,14 @@ def _sign(match: re.Match[str]) -> str:
 
 
 def compare(left: str, right: str) -> tuple[list[str], list[str]]:
-    """Both texts in pieces.
+    """Both texts in pieces, by words that differ; white space does not count.
 
     Returns:
         The pieces of each. The first character of a piece says what it is: ``=`` in both texts, ``!`` in this one only,
         ``~`` a number of words (or characters of scripts without spaces) that are left out.
     """
-    a, b = _tokens(left), _tokens(right)
+    texts = (_tokens(left), _tokens(right))
+    a, b = ([" " if token.isspace() else token for token in tokens] for tokens in texts)
     begin = 0
     most = min(len(a), len(b))
     while begin < most and a[begin] == b[begin]:
@@ -47,29 +52,23 @@ def compare(left: str, right: str) -> tuple[list[str], list[str]]:
     end = 0
     while end < most - begin and a[-1 - end] == b[-1 - end]:
         end += 1
-    a_end, b_end = len(a) - end, len(b) - end
-    if a_end == begin == b_end:
-        pieces = list(_shorten([(SAME, a)], _BEGINNING))
-        return pieces, pieces
+    ends = (len(a) - end, len(b) - end)
+    if ends == (begin, begin):
+        return list(_shorten([(SAME, texts[0])], _BEGINNING)), list(_shorten([(SAME, texts[1])], _BEGINNING))
     # Of longer ones the beginning is aligned; what follows counts as different.
-    a_stop, b_stop = min(a_end, begin + _MIDDLE), min(b_end, begin + _MIDDLE)
-    blocks = SequenceMatcher(None, a[begin:a_stop], b[begin:b_stop], autojunk=False).get_matching_blocks()
-    runs: tuple[list[tuple[str, list[str]]], ...] = ([(SAME, a[:begin])], [(SAME, b[:begin])])
-    at = [begin, begin]
-    for block in (*blocks, None):
-        starts = (begin + block.a, begin + block.b) if block and block.size else (a_end, b_end)
-        for side, tokens, start in zip((0, 1), (a, b), starts):
-            runs[side].append((DIFFERENT, tokens[at[side] : start]))
-            if block and block.size:
-                runs[side].append((SAME, tokens[start : start + block.size]))
-                at[side] = start + block.size
-            else:
-                at[side] = start
-        if not (block and block.size):
-            break
-    runs[0].append((SAME, a[a_end:]))
-    runs[1].append((SAME, b[b_end:]))
-    return list(_shorten(runs[0])), list(_shorten(runs[1]))
+    stops = [min(stop, begin + _MIDDLE) for stop in ends]
+    blocks = SequenceMatcher(None, a[begin : stops[0]], b[begin : stops[1]], autojunk=False).get_matching_blocks()
+    pieces = []
+    for tokens, places, stop in zip(texts, ([block.a for block in blocks], [block.b for block in blocks]), ends):
+        runs = [(SAME, tokens[:begin])]
+        at = begin
+        for block, place in zip(blocks[:-1], places):
+            runs.append((DIFFERENT, tokens[at : begin + place]))
+            at = begin + place + block.size
+            runs.append((SAME, tokens[begin + place : at]))
+        runs += [(DIFFERENT, tokens[at:stop]), (SAME, tokens[stop:])]
+        pieces.append(list(_shorten(runs)))
+    return pieces[0], pieces[1]
 
 
 def _shorten(runs: Sequence[tuple[str, list[str]]], beginning: int = 0) -> Iterator[str]:

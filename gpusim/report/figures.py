@@ -79,7 +79,7 @@ def _chart(
         else:
             axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        step = max(1, -(-len(rows) // 9))
+        step = next(step for step in (1, 2, 5, 10, 20) if step * 9 >= len(rows))
         slanted = name == "sizes" and len(rows) > 6
         axes.set_xticks(
             range(0, len(rows), 1 if name == "sizes" else step),
@@ -92,7 +92,7 @@ def _chart(
         axes.set_axisbelow(True)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.set_xlabel("bits" if name == "distances" else "documents in the group" if name == "sizes" else "Jaccard")
-        axes.set_ylabel(header[1])
+        axes.set_ylabel(header[1] + (", logarithmic" if axes.get_yscale() == "symlog" else ""))
         if line is not None:
             axes.axvline(line, color=MARK, linestyle="--", linewidth=1.2)
             right = line > len(rows) / 2

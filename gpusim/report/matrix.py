@@ -12,7 +12,7 @@ from gpusim.explain import shortened
 from gpusim.report.style import GRID, STRONG, Draw
 
 _CELLS = 500  # rows of the heat map; more documents share one
-_LABELS = 40  # documents whose ids fit beside it
+LABELS = 40  # documents whose ids fit beside it
 _ROWS = 256  # of the matrix looked at at a time
 
 SIZE = (11.0, 5.4)
@@ -55,7 +55,7 @@ def matrix_figure(matrix: NDArray[np.uint8], bits: int, ids: Sequence[str] | Non
         figure.colorbar(image, ax=left, shrink=0.8, label="distance in bits")
         title = f"{n:,} documents"
         left.set_title(f"{title}, a cell is the least distance of {step} × {step}" if step > 1 else title, fontsize=9)
-        if ids is not None and n <= _LABELS:
+        if ids is not None and n <= LABELS:
             names = [shortened(" ".join(str(name).split()), 24) for name in ids]
             small = 8 if n <= 20 else 6
             left.set_xticks(range(n), names, rotation=90, fontsize=small, parse_math=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,16 +114,16 @@ def write_report(
 
 def _render(**values: Any) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
     import gpusim
 
-    files = {name: (_HERE / f"page.{kind}").read_text("utf-8") for name, kind in (("style", "css"), ("script", "js"))}
-    environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
-    markup = environment.from_string("{{ text | safe }}").render  # our own files, as they are
-    for name, text in files.items():
+    for name, kind in (("style", "css"), ("script", "js")):
+        text = (_HERE / f"page.{kind}").read_text("utf-8")
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        values[f"{name}_hash"] = environment.from_string("{{ text | safe }}").render(text=f"sha256-{digest}")
-        values[name] = markup(text=text)
+        values[name] = Markup(text)  # a file of this package
+        values[f"{name}_hash"] = Markup(f"sha256-{digest}")
+    environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("page.html.j2").render(version=gpusim.__version__, **values)
 
 
@@ -145,10 +144,10 @@ def _read(job: Job, members: Members, selection: Selection, alone: Ints) -> dict
     chosen = with_text.copy()
     chosen[alone] = True
     ids = plain_texts(job.corpus.ids(documents.masks(chosen)))
-    places = _places(job.corpus, documents, chosen)
+    where = _places(job.corpus, documents, chosen)
     found = {
         number: Document(visible("null" if id is None else shortened(id, 200)), visible(place))
-        for number, id, place in zip(np.flatnonzero(chosen).tolist(), ids, places)
+        for number, id, place in zip(np.flatnonzero(chosen).tolist(), ids, where)
     }
     for numbers, texts in read_again(job.corpus, documents, with_text, job.options, job.report):
         for number, text in zip(numbers.tolist(), pc.fill_null(texts, "").to_pylist()):
@@ -249,16 +248,17 @@ def _lead(s: Summary) -> str:
         return f"Of {s.documents:,} documents none was removed."
     noun = "group" if s.groups == 1 else "groups"
     return (
-        f"Of {s.documents:,} documents {s.removed:,} ({s.removed_percent:.2f} %) are removed: "
-        f"the others in {s.groups:,} {noun}, of each of which one is kept."
+        f"{s.removed:,} of {s.documents:,} documents ({s.removed_percent:.2f} %) are removed, each for a "
+        f"near-duplicate that is kept, in {s.groups:,} {noun}."
     )
 
 
 def _facts(job: Job, s: Summary) -> list[tuple[str, str, str]]:
     rate = f"{s.documents / max(s.seconds, 1e-9):,.0f} documents a second"
     text = int(job.documents.lengths.sum())
+    inputs = len(job.corpus.inputs.sources)
     facts = [
-        ("documents", f"{s.documents:,}", f"in {len(job.corpus.inputs.sources):,} inputs"),
+        ("documents", f"{s.documents:,}", f"in {inputs:,} input{'s' * (inputs != 1)}"),
         ("kept", f"{s.kept:,}", ""),
         ("removed", f"{s.removed:,}", f"{s.removed_percent:.2f} %"),
         ("groups", f"{s.groups:,}", f"largest: {s.largest_group:,} documents" if s.groups else ""),
@@ -322,5 +322,3 @@ def _alone_note(s: Summary, shown: int) -> str:
     count = s.without_features + s.short
     which = f"The first {shown:,} of {count:,}" if shown < count else f"{count:,}"
     return f"{which} documents without a word, or with fewer features than --min-features. They are kept."
-
-

@@ -98,9 +98,7 @@ def report(
         settings["weights"] = weights
     elif weights is not None:
         raise InputError(f"{printable(out)}: was made without an Idf model; leave out --weights")
-    options = DedupOptions(
-        **settings, dry_run=True, report=path, overwrite=overwrite, backend=backend, workers=workers
-    )
+    options = DedupOptions(**settings, dry_run=True, report=path, overwrite=overwrite, backend=backend, workers=workers)
     with options.open(record["inputs"]) as corpus:
         states = [state["digest"] for state in describe_inputs(corpus.inputs)]
         names = [source.name for source in corpus.inputs.sources]
@@ -121,8 +119,8 @@ def _read(out: Path) -> dict[str, Any]:
         known = record["format"] == FORMAT
     except FileNotFoundError:
         raise InputError(
-            f"{printable(out)}: no note of the run that wrote it ({printable(path)}); gpusim dedup leaves one, unless it "
-            "reads standard input or a pipe; or run it with --report"
+            f"{printable(out)}: no note of the run that wrote it ({printable(path)}); gpusim dedup leaves one, "
+            "unless it reads standard input or a pipe; or run it with --report"
         ) from None
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{printable(path)}: cannot be read as the note of a run; run dedup with --report") from None

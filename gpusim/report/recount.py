@@ -69,8 +69,8 @@ def recount(
         at = np.concatenate([np.arange(b, b + s) for b, s in zip(members.starts[part].tolist(), sizes[part].tolist())])
         _count_exactly(members, fingerprints, at, sizes[part], least, jaccard, joins, total)
     for group in order[~exact].tolist():
-        at = slice(int(members.starts[group]), int(members.starts[group] + sizes[group]))
-        joined = np.cumsum(np.bincount(joins[at][~members.is_kept[at]], minlength=radius + 1))
+        whole = slice(int(members.starts[group]), int(members.starts[group] + sizes[group]))
+        joined = np.cumsum(np.bincount(joins[whole][~members.is_kept[whole]], minlength=radius + 1))
         groups += joined > 0
         removed += joined
         np.maximum(largest, np.where(joined > 0, joined + 1, 0), out=largest)

@@ -20,14 +20,14 @@ def describe(options: Any) -> list[tuple[str, str, str]]:
     where = "given" if options.max_distance is not None else "follows from the similarity"
     return [
         ("--verify", *check),
-        ("--max-distance", f"{radius} bits", f"fingerprints of near-duplicates differ in at most so many bits ({where})"),
+        ("--max-distance", f"{radius} bits", f"how many bits of two fingerprints may differ ({where})"),
         ("--bits", str(options.bits), "width of a fingerprint"),
-        ("--features", str(options.features), "what a text is cut into: words:N, N words in a row; chars:N, N characters"),
+        ("--features", str(options.features), "what a text is cut into: N words, or characters, in a row"),
         ("--weights", str(options.weights), "what a feature counts in the fingerprint"),
         ("--hash", options.hash, "hash of a feature"),
         ("--seed", str(options.seed), "seed of the hash"),
         ("--keep", options.keep, "which document of a group stays"),
-        ("--min-features", str(options.min_features), "documents with fewer distinct features are not compared, and stay"),
+        ("--min-features", str(options.min_features), "documents with fewer distinct features stay, not compared"),
         ("--on-error", options.on_error, "what a bad record does: stop the run, or be skipped and counted"),
         ("--text-field", printable(options.text_field), "field or column of the text"),
         ("--id-field", printable(options.id_field or "id, else the row"), "field or column of the id"),
