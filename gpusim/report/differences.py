@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from functools import cache
 
 MOST_TEXT = 100_000  # characters of a document that are looked at
-_MIDDLE = 4_000  # tokens (words and what is between) between the first and the last difference that are aligned
+_MIDDLE = 3_000  # tokens (words and what is between) between the first and the last difference that are aligned
 _CONTEXT = 24  # tokens shown on either side of a difference
 _BEGINNING = 120  # tokens shown of texts that do not differ
 _SHOWN = 1_500  # characters shown of a text
@@ -57,7 +57,8 @@ def compare(left: str, right: str) -> tuple[list[str], list[str]]:
         return list(_shorten([(SAME, texts[0])], _BEGINNING)), list(_shorten([(SAME, texts[1])], _BEGINNING))
     # Of longer ones the beginning is aligned; what follows counts as different.
     stops = [min(stop, begin + _MIDDLE) for stop in ends]
-    blocks = SequenceMatcher(None, a[begin : stops[0]], b[begin : stops[1]], autojunk=False).get_matching_blocks()
+    # Frequent words (and the spaces) are no anchors, which keeps long texts from taking quadratic time.
+    blocks = SequenceMatcher(None, a[begin : stops[0]], b[begin : stops[1]]).get_matching_blocks()
     pieces = []
     for tokens, places, stop in zip(texts, ([block.a for block in blocks], [block.b for block in blocks]), ends):
         runs = [(SAME, tokens[:begin])]
