@@ -32,7 +32,7 @@ HOSTILE = [
     "<style>* { display: none }</style> </style> <img src=x onerror='window.hacked = 1'> and some more words here",
     "\" onmouseover=\"window.hacked = 1\" ' onfocus='window.hacked = 1' autofocus and some more words here",
     "<!-- <script> --> ]]> <![CDATA[ </title></textarea></svg> {{ 7 * 7 }} {% raw %} and some more words here",
-    "bidi \u202egnp.exe\u202c \u2066 \u2067 isolates \u200f marks, NUL \u0000 and \u0007 bell, \u2028 and some more words",
+    "bidi \u202egnp.exe\u202c \u2066 \u2067 isolates \u200f marks, NUL \u0000 and \u0007 bell, \u2028 and more words",
 ]
 
 

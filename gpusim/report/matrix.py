@@ -49,9 +49,10 @@ def matrix_figure(matrix: NDArray[np.uint8], bits: int, ids: Sequence[str] | Non
 
         left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
         image = left.imshow(
-            heat.reshape(cells, cells), cmap="viridis_r", vmin=0, vmax=bits, interpolation="nearest",
+            heat.reshape(cells, cells), cmap="viridis_r", vmin=0, vmax=bits, interpolation="nearest", aspect="auto",
             extent=(-0.5, max(n, 1) - 0.5, max(n, 1) - 0.5, -0.5),
         )  # fmt: skip
+        left.set_box_aspect(1)
         figure.colorbar(image, ax=left, shrink=0.8, label="distance in bits")
         title = f"{n:,} documents"
         left.set_title(f"{title}, a cell is the least distance of {step} × {step}" if step > 1 else title, fontsize=9)

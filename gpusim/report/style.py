@@ -76,7 +76,7 @@ def inline_svg(draw: Draw, size: tuple[float, float], name: str, label: str) -> 
         name: what its ids begin with.
         label: what it shows, for those who do not see it.
     """
-    root = ET.fromstring(_render(draw, size, "svg"))
+    root = ET.fromstring(_render(draw, size, "svg", outlines=False))
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag == f"{_SVG}metadata" or (child.tag == f"{_SVG}style"):
@@ -109,7 +109,7 @@ def inline_svg(draw: Draw, size: tuple[float, float], name: str, label: str) -> 
     return ET.tostring(root, encoding="unicode")
 
 
-def _render(draw: Draw, size: tuple[float, float], kind: str) -> bytes:
+def _render(draw: Draw, size: tuple[float, float], kind: str, outlines: bool = True) -> bytes:
     require("matplotlib")
     import matplotlib
     from matplotlib.figure import Figure
@@ -119,7 +119,7 @@ def _render(draw: Draw, size: tuple[float, float], kind: str) -> bytes:
     style: Any = {
         "font.family": [name for name in _FONTS if name in known] or ["sans-serif"],
         "font.size": 9,
-        "svg.fonttype": "none",
+        "svg.fonttype": "path" if outlines else "none",  # a file needs no fonts; a page has its own
         "svg.hashsalt": "gpusim",  # the same figure, the same bytes
         **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
     }
