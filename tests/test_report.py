@@ -391,3 +391,19 @@ def test_without_the_extra_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.
             with pytest.raises(MissingPackageError, match=rf"{package}: pip install 'gpusim\[report\]'"):
                 dedup([corpus], tmp_path / "o.jsonl", options=DedupOptions(report=tmp_path / "r.html"))
     assert files(tmp_path) == ["a.jsonl"]
+
+
+def test_interrupted_while_the_report_is_made(tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "a.jsonl", ["a b c d e f g"] * 2)
+    options = DedupOptions(max_distance=3, report=tmp_path / "r.html")
+
+    def stop(state: Any) -> None:
+        if state.stage == "verify":  # nothing is verified: only the report reads texts again
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dedup([corpus], tmp_path / "o.jsonl", options=options, progress=stop)
+    assert not [name for name in files(tmp_path) if not name.startswith(".") and name != "a.jsonl"]
+    assert dedup([corpus], tmp_path / "o.jsonl", options=options).resumed == 1
+    assert files(tmp_path) == [".o.jsonl.gpusim-run.json", "a.jsonl", "o.jsonl", "r.html"]
+    assert read_page(tmp_path / "r.html").data()["recount"]["removed"] == [1] * 4
