@@ -62,10 +62,12 @@ def matrix_figure(matrix: NDArray[np.uint8], bits: int, ids: Sequence[str] | Non
             left.set_xticks(range(n), names, rotation=90, fontsize=small, parse_math=False)
             left.set_yticks(range(n), names, fontsize=small, parse_math=False)
         else:
-            for axis in (left.xaxis, left.yaxis):
-                axis.set_major_locator(MaxNLocator(6, integer=True))
-                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            ticks = [t for t in MaxNLocator(6, integer=True).tick_values(0, max(n - 1, 1)) if 0 <= t < n]
+            names = [f"{t:,.0f}" for t in ticks]
+            left.set_xticks(ticks, names)
+            left.set_yticks(ticks, names)
             left.set_xlabel("row of the document")
+            left.set_ylabel("row of the document")
         right.bar(range(bits + 1), counts[: bits + 1], color=STRONG, width=1.0)
         right.set_yscale("symlog", linthresh=1)
         right.set_ylim(bottom=0)
