@@ -86,8 +86,8 @@ class Comparison:
         }
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the signed sums of both texts side by side; see :func:`gpusim.plot.plot_sums`."""
-        from gpusim.plot import plot_sums
+        """Draw the signed sums of both texts side by side; see :func:`gpusim.report.sums.plot_sums`."""
+        from gpusim.report.sums import plot_sums
 
         plot_sums([self.left, self.right], path)
 

@@ -8,7 +8,7 @@ arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpusim.hamming import check_max_distance
-from gpusim.io import Corpus, Format, Outputs, Target, check_targets, open_table, plan_targets, table_format
+from gpusim.io import Corpus, ErrorLog, Format, Outputs, Target, check_targets, open_table, plan_targets, table_format
 from gpusim.io.formats import printable
 from gpusim.jaccard import check_min_jaccard, radius_for
 from gpusim.near import Job, Notice, Similarity, forecast, open_groups
@@ -56,7 +56,8 @@ class DedupOptions(CorpusOptions):
         keep: the survivor of a group: ``"first"`` or ``"last"`` in input order, or the ``"longest"``
             by bytes of text (the first of these).
         groups_out: a table with one row for each member of a group of two or more.
-        dry_run: write no survivors (``groups_out`` and ``errors_out`` are written).
+        report: an HTML page that shows what was removed and why (extra ``report``).
+        dry_run: write no survivors (``groups_out``, ``errors_out`` and ``report`` are written).
         restart: discard what an interrupted run has left beside the output, instead of going on from there.
     """
 
@@ -65,6 +66,7 @@ class DedupOptions(CorpusOptions):
     min_jaccard: float | None = None
     keep: str = "first"
     groups_out: StrPath | None = None
+    report: StrPath | None = None
     dry_run: bool = False
     restart: bool = False
 
@@ -198,6 +200,10 @@ def dedup(
     """
     started = perf_counter()
     options = options or DedupOptions()
+    if options.report is not None:
+        from gpusim.report.page import check_report, write_report
+
+        check_report()
     if output is None and not options.dry_run:
         raise ValueError("output: expected a path; only a dry run goes without")
     hasher = options.hasher()
@@ -211,8 +217,9 @@ def dedup(
         tables = [Path(t) for t in (options.groups_out, options.errors_out) if t is not None]
         for table in tables:
             table_format(table)
+        pages = [] if options.report is None else [Path(options.report)]
         recovery.open(corpus.inputs, outputs)
-        check_targets(corpus.inputs, targets, tables, outputs)
+        check_targets(corpus.inputs, targets, [*tables, *pages], outputs)
         resumed = recovery.number_of_shards()
         with open_errors(options, outputs) as errors:
             read_shards = None if engine is None else engine.read_shards
@@ -227,7 +234,8 @@ def dedup(
         found = None if known is None else known["labels"]
         if found is None and engine is not None:
             found = engine.group(job)
-        with open_groups(job, found, options.groups_out is not None) as groups:
+        compare = options.groups_out is not None or options.report is not None
+        with open_groups(job, found, compare) as groups:
             labels = groups.labels
             if known is None:
                 recovery.save("groups", labels=labels)
@@ -240,7 +248,26 @@ def dedup(
             if options.groups_out is not None:
                 path = Path(options.groups_out)
                 write_groups(job, labels, keepers, outputs, path, table_format(path), groups.jaccard)
+            summary = _summarize(job, labels, kept, errors, resumed, targets)
+            if engine is not None:
+                summary = replace(summary, backend=engine.name)
+            if options.report is not None:
+                summary = replace(summary, seconds=round(perf_counter() - started, 3))
+                write_report(job, labels, keepers, groups.jaccard, summary, outputs, Path(options.report))
+        if target is not None and recovery.folder is not None:
+            from gpusim.report.record import write_record
+
+            write_record(target, inputs, corpus.inputs, options, outputs)
         recovery.start_commit()
+    written = tuple(printable(path) for path, _ in targets if str(path) == "-" or path.exists())
+    return replace(summary, seconds=round(perf_counter() - started, 3), outputs=written)
+
+
+def _summarize(
+    job: Job, labels: Ints, kept: Bools, errors: ErrorLog, resumed: int, targets: Sequence[Target]
+) -> Summary:
+    """The summary of a run, but for its time."""
+    documents, options = job.documents, job.options
     sizes = np.bincount(labels, minlength=1)
     n, n_kept = len(documents), int(np.count_nonzero(kept))
     return Summary(
@@ -257,11 +284,11 @@ def dedup(
         bits=options.bits,
         max_distance=options.radius,
         min_jaccard=options.min_jaccard,
-        seconds=round(perf_counter() - started, 3),
-        backend=hasher.backend.name if engine is None else engine.name,
+        seconds=0.0,
+        backend=job.hasher.backend.name,
         resumed=resumed,
-        outputs=tuple(printable(path) for path, _ in targets if str(path) == "-" or path.exists()),
-        left_out=corpus.inputs.left_out,
+        outputs=tuple(printable(target.path) for target in targets),
+        left_out=job.corpus.inputs.left_out,
         errors=tuple(map(str, errors.first)),
     )
 

@@ -69,8 +69,8 @@ class Explanation:
         }
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the signed sums as bars; see :func:`gpusim.plot.plot_sums`."""
-        from gpusim.plot import plot_sums
+        """Draw the signed sums as bars; see :func:`gpusim.report.sums.plot_sums`."""
+        from gpusim.report.sums import plot_sums
 
         plot_sums([self], path)
 

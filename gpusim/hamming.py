@@ -30,6 +30,16 @@ class Neighbors(NamedTuple):
     index: NDArray[np.int64]  # type: ignore[assignment]  # hides tuple.index
     distance: NDArray[np.uint8]
 
+    def _repr_html_(self) -> str:
+        from gpusim.report.notebook import ROWS, table
+
+        queries, k = self.index.shape
+        index, distance = (part[:ROWS, :ROWS].tolist() for part in self)
+        rows = [[query, *map("{} ({})".format, *found)] for query, found in enumerate(zip(index, distance))]
+        more = f", the first {ROWS}" if max(queries, k) > ROWS else ""
+        header = ["query", *(f"nearest {i + 1}" for i in range(min(k, ROWS)))]
+        return table(f"{k} nearest of {queries:,} queries: row (distance in bits){more}", header, rows)
+
 
 def hamming_matrix(
     a: Any, b: Any = None, out: Any = None, *, backend: str | Backend = "auto", workers: int | None = None

@@ -47,6 +47,11 @@ class Matches:
     def __len__(self) -> int:
         return len(self.query)
 
+    def _repr_html_(self) -> str:
+        from gpusim.report.notebook import columns
+
+        return columns(f"{len(self):,} matches", query=self.query, id=self.id, distance=self.distance)
+
 
 class _Block(NamedTuple):
     """A run of bits of the fingerprint, at most 32 of which are the key."""

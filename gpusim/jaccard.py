@@ -38,6 +38,12 @@ class VerifiedPairs(Pairs):
 
     jaccard: Floats
 
+    def _repr_html_(self) -> str:
+        from gpusim.report.notebook import columns
+
+        parts = {"left": self.left, "right": self.right, "distance": self.distance, "jaccard": self.jaccard}
+        return columns(f"{len(self):,} verified pairs", **parts)
+
     def to_arrow(self) -> Any:
         """A ``pyarrow.Table`` with the columns ``left``, ``right``, ``distance``, ``jaccard``."""
         return Pairs.to_arrow(self).append_column("jaccard", [self.jaccard])

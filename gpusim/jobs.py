@@ -95,14 +95,16 @@ class _Job:
 
 
 @contextmanager
-def _job(inputs: Sequence[StrPath], output: StrPath, options: CorpusOptions) -> Iterator[_Job]:
+def _job(
+    inputs: Sequence[StrPath], output: StrPath, options: CorpusOptions, plot: StrPath | None = None
+) -> Iterator[_Job]:
     """Inputs opened, output checked; afterwards the summary is complete and the output in place."""
     started = perf_counter()
     hasher = options.hasher()
     path = Path(output)
     summary = JobSummary(output=printable(path), backend=hasher.backend.name)
     with Outputs(options.overwrite) as outputs, options.open(inputs) as corpus:
-        others = [path] if options.errors_out is None else [path, Path(options.errors_out)]
+        others = [path, *(Path(other) for other in (options.errors_out, plot) if other is not None)]
         check_targets(corpus.inputs, [], others, outputs)
         with open_errors(options, outputs) as errors:
             yield _Job(corpus, hasher, outputs, errors, path, summary)
@@ -240,6 +242,7 @@ def matrix(
     output: StrPath,
     *,
     options: CorpusOptions | None = None,
+    plot: StrPath | None = None,
     progress: ProgressCallback | None = None,
 ) -> JobSummary:
     """Write the Hamming distance of every two documents, in input order.
@@ -249,23 +252,28 @@ def matrix(
         output: ``.npy`` (uint8, ``(n, n)``, filled on disk), or ``.csv`` with ids as first row and column, up
             to 5,000 documents.
         options: the settings.
+        plot: a heat map and a histogram of the distances, ``.png`` or ``.svg`` (extra ``report``).
         progress: called now and then.
 
     Raises:
         InputError, OutputError, BackendUnavailableError: see :func:`gpusim.dedup.dedup`.
     """
     options = options or CorpusOptions()
-    with _job(inputs, output, options) as job:
+    if plot is not None:
+        from gpusim.report.style import figure_kind, require
+
+        figure_kind(plot)
+        require("matplotlib")
+    with _job(inputs, output, options, plot) as job:
         suffix = job.path.suffix.lower()
         if suffix not in (".npy", ".csv"):
             raise OutputError(f"{job.path}: a matrix is written as .npy or .csv; the suffix says which")
         documents = read_documents(job.corpus, job.hasher, options, job.errors, progress)
         job.summary.count(documents)
         job.summary.rows = len(documents)
-        if suffix == ".npy":
-            _write_npy(job, documents, progress)
-        else:
-            _write_csv(job, documents)
+        rows = _write_npy(job, documents, progress) if suffix == ".npy" else _write_csv(job, documents)
+        if plot is not None:
+            _plot_matrix(job, documents, rows, Path(plot))
     return job.summary
 
 
@@ -398,7 +406,18 @@ def idf(
     return job.summary
 
 
-def _write_npy(job: _Job, documents: Documents, progress: ProgressCallback | None) -> None:
+def _plot_matrix(job: _Job, documents: Documents, matrix: Any, path: Path) -> None:
+    from gpusim.report.matrix import LABELS, SIZE, matrix_figure
+    from gpusim.report.style import save_figure
+
+    n = len(documents)
+    ids = None
+    if n <= LABELS:
+        ids = [id or "" for id in plain_texts(job.corpus.ids(documents.masks(np.ones(n, np.bool_))))]
+    save_figure(matrix_figure(matrix, job.hasher.bits, ids), SIZE, path, job.outputs)
+
+
+def _write_npy(job: _Job, documents: Documents, progress: ProgressCallback | None) -> Any:
     import gpusim
 
     n = len(documents)
@@ -407,7 +426,7 @@ def _write_npy(job: _Job, documents: Documents, progress: ProgressCallback | Non
         if n == 0:  # nothing to map
             with path.open("wb") as file:
                 np.save(file, np.empty((0, 0), np.uint8))
-            return
+            return np.empty((0, 0), np.uint8)
         out = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(n, n))
         report, size, fingerprints = reporter(job.corpus, progress), job.corpus.size, documents.fingerprints
         rows = max(1, _CELLS // n)
@@ -417,9 +436,10 @@ def _write_npy(job: _Job, documents: Documents, progress: ProgressCallback | Non
             gpusim.hamming_matrix(some, fingerprints, part, backend=job.hasher.backend, workers=job.hasher.workers)
             report("matrix", size * min(top + rows, n) // n, min(top + rows, n))
         out.flush()
+    return out
 
 
-def _write_csv(job: _Job, documents: Documents) -> None:
+def _write_csv(job: _Job, documents: Documents) -> Any:
     import gpusim
 
     n = len(documents)
@@ -429,15 +449,14 @@ def _write_csv(job: _Job, documents: Documents) -> None:
             f"{_CSV_DOCUMENTS:,} documents); write .npy"
         )
     ids = plain_texts(job.corpus.ids(documents.masks(np.ones(n, np.bool_))))
-    rows = gpusim.hamming_matrix(
-        documents.fingerprints, backend=job.hasher.backend, workers=job.hasher.workers
-    ).tolist()
+    matrix = gpusim.hamming_matrix(documents.fingerprints, backend=job.hasher.backend, workers=job.hasher.workers)
     with job.outputs.open(job.path) as sink:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["id", *ids])
-        writer.writerows([id, *row] for id, row in zip(ids, rows))
+        writer.writerows([id, *row] for id, row in zip(ids, matrix.tolist()))
         sink.write(text.getvalue().encode("utf-8", "replace"))
+    return matrix
 
 
 def _binary(fingerprints: Any, hex: list[str]) -> Any:

@@ -37,6 +37,11 @@ class Pairs:
         )
         return f"Pairs({len(self):,} pairs{': ' if shown else ''}{shown}{', ...' if len(self) > 3 else ''})"
 
+    def _repr_html_(self) -> str:
+        from gpusim.report.notebook import columns
+
+        return columns(f"{len(self):,} pairs", left=self.left, right=self.right, distance=self.distance)
+
     def to_arrow(self) -> Any:
         """A ``pyarrow.Table`` with the columns ``left``, ``right``, ``distance``."""
         import pyarrow as pa

@@ -67,7 +67,7 @@ class Recovery:
         if self._output is None or str(self._output) == "-" or not lasting or self._special():
             return
         folder = state_folder(self._output)
-        manifest = {"format": FORMAT, "settings": self._settings, "inputs": _inputs(inputs)}
+        manifest = {"format": FORMAT, "settings": self._settings, "inputs": describe_inputs(inputs)}
         self._made = [above for above in folder.parents if not above.exists()]
         try:
             outputs.make_folder(folder)
@@ -189,7 +189,13 @@ def state_folder(output: Path) -> Path:
     return output.with_name(f".{output.name[:200]}.gpusim-state")
 
 
-def _inputs(inputs: Sources) -> list[dict[str, Any]]:
+def run_record(output: Path) -> Path:
+    """Where a run notes what it was, beside its output; see :mod:`gpusim.report.record`."""
+    folder = state_folder(output)
+    return folder.with_name(f"{folder.name.removesuffix('state')}run.json")
+
+
+def describe_inputs(inputs: Sources) -> list[dict[str, Any]]:
     """What tells whether an input is still the same: its name, sizes, times."""
     found = []
     for source in inputs.sources:

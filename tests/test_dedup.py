@@ -473,7 +473,8 @@ def test_nothing_half_written_when_it_is_stopped(tmp_path: Path, stage: str) -> 
     assert not out.exists()
     assert (tmp_path / ".out.gpusim-state").exists() == (stage != "read"), "kept from the first input read"
     assert dedup([a, b], out, options=options).kept == 2
-    assert files(tmp_path) == ["a.jsonl", "b.jsonl", "g.jsonl", "out/a.jsonl", "out/b.jsonl"]
+    note = [".out.gpusim-run.json"]
+    assert files(tmp_path) == [*note, "a.jsonl", "b.jsonl", "g.jsonl", "out/a.jsonl", "out/b.jsonl"]
 
 
 @pytest.mark.parametrize("stage", ["compare", "write"])

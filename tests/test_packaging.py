@@ -38,6 +38,9 @@ def test_the_wheel_is_complete(built: Path) -> None:
         "data/sample.jsonl",
         "py.typed",
         "cli/commands.py",
+        "report/page.html.j2",
+        "report/page.css",
+        "report/page.js",
     ):
         assert f"gpusim/{name}" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"gpusim"}

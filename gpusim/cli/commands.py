@@ -56,6 +56,10 @@ def dedup(
         Path | None,
         typer.Option(help="Table of all members of groups (.jsonl .csv .tsv .parquet).", show_default=False),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Page that shows what was removed and why (.html).", show_default=False),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write no survivors, only count.")] = False,
     text_field: o.TextField = "text",
     id_field: o.IdField = None,
@@ -90,7 +94,7 @@ def dedup(
     given = locals()
     if output is None and not dry_run:
         raise typer.BadParameter("name the output with -o, or ask for a --dry-run")
-    if as_json and "-" in (output, str(groups_out), str(errors_out)):
+    if as_json and "-" in (output, str(groups_out), str(report), str(errors_out)):
         raise typer.BadParameter("--json and an output on stdout (-) exclude each other")
     with failures():
         from gpusim.dedup import DedupOptions
@@ -103,6 +107,52 @@ def dedup(
             print(json.dumps(summary.to_dict(), ensure_ascii=False))
         if not quiet:
             show_summary(summary)
+
+
+@app.command()
+def report(
+    output: Annotated[str, typer.Argument(metavar="OUT", help="What gpusim dedup has written.", show_default=False)],
+    page: Annotated[
+        str | None, typer.Option("--output", "-o", help="The page [default: OUT.report.html].", show_default=False)
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.idf", help="The model, where the run had one.", show_default=False),
+    ] = None,
+    overwrite: o.Overwrite = False,
+    backend: o.Backend = "auto",
+    workers: o.Workers = None,
+    as_json: o.AsJson = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Make the page of a finished dedup: what was removed and why.
+
+    dedup notes its settings and inputs in a hidden file beside OUT. The inputs are read again; if they have changed
+    since, there is no report.
+    """
+    path = page or f"{output.rstrip('/')}.report.html"
+    if as_json and path == "-":
+        raise typer.BadParameter("--json and an output on stdout (-) exclude each other")
+    with failures():
+        from gpusim.idf import Idf
+        from gpusim.report.record import report as job
+
+        with o.usage_errors(), progress(quiet) as show:
+            summary = job(
+                output,
+                path,
+                weights=Idf.load(weights) if weights else None,
+                overwrite=overwrite,
+                backend=backend,
+                workers=workers,
+                progress=show,
+                notice=None if quiet else note,
+            )
+        if as_json:
+            print(json.dumps(summary.to_dict(), ensure_ascii=False))
+        if not quiet:
+            show_summary(summary)
+            note(f"written: {path}")
 
 
 @app.command()
@@ -229,6 +279,10 @@ def groups(
 def matrix(
     inputs: o.Inputs,
     output: Annotated[str, typer.Option("--output", "-o", help=".npy (uint8), or .csv for up to 5,000 documents.")],
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw a heat map and a histogram of the distances: .png or .svg.", show_default=False),
+    ] = None,
     text_field: o.TextField = "text",
     id_field: o.IdField = None,
     format: o.InputFormat = None,
@@ -255,7 +309,7 @@ def matrix(
 
         settings = o.settings(CorpusOptions, given)
         with progress(quiet) as show:
-            summary = jobs.matrix(inputs, output, options=settings, progress=show)
+            summary = jobs.matrix(inputs, output, options=settings, plot=plot, progress=show)
         if not quiet:
             show_job(summary)
 
@@ -372,7 +426,7 @@ def explain(
         hasher = o.settings(CorpusOptions, given).hasher()
         result = hasher.compare(*texts) if len(texts) == 2 else hasher.explain(texts[0])
         if plot is not None:
-            from gpusim.plot import plot_sums
+            from gpusim.report.sums import plot_sums
 
             plot_sums([result.left, result.right] if len(texts) == 2 else [result], plot, overwrite=overwrite)
         print(json.dumps(result.to_dict(), ensure_ascii=False) if as_json else result)

@@ -32,6 +32,7 @@ class Outputs:
         self._overwrite = overwrite
         self._written: dict[Path, Path] = {}  # final name -> temporary name
         self._removed: list[Path] = []
+        self._replaced: set[Path] = set()
         self._folders: list[Path] = []
         self._parts: Path | None = None
         self._resumed = False
@@ -69,7 +70,7 @@ class Outputs:
         """Raise :class:`OutputError` if ``path`` cannot be written: it exists, or there is no place for it."""
         if path.is_dir():
             raise OutputError(f"{path}: is a directory, where the output is one file")
-        if path.is_file() and not self._overwrite:
+        if path.is_file() and not self._overwrite and path not in self._replaced:
             raise OutputError(f"{path}: exists already; --overwrite replaces it")
         if path.exists() and not path.is_file():
             return
@@ -123,6 +124,10 @@ class Outputs:
         """See to it that ``path``, maybe left by an earlier run, does not exist in the end."""
         if path.is_file() and self._overwrite:
             self._removed.append(path)
+
+    def replace(self, path: Path) -> None:
+        """Allow ``path`` to exist already: a file that is the run's own to replace."""
+        self._replaced.add(path)
 
     def __enter__(self) -> Outputs:
         return self

@@ -57,6 +57,10 @@ class Reader(ABC):
     def ids(self, wanted: Array) -> Array:
         """The ids of the records where ``wanted`` ``(records,)`` bool is True, none of them a bad record."""
 
+    def lines(self, wanted: Array) -> Array | None:
+        """The lines, from 1, on which such records start, ``(k,)`` int64; None where the format has no lines."""
+        return None
+
     def close(self) -> None:
         """Let go of what is held open between passes."""
         return
@@ -192,6 +196,11 @@ class RecordReader(Reader):
             parts.append(id_array([at if id is NO_ID else id for at, id in found]))
             row += len(mask)
         return concat_ids(parts)
+
+    def lines(self, wanted: Array) -> Array:
+        """See :meth:`Reader.lines`."""
+        found = [line for chunk, mask in self._again(wanted) for line, want in zip(chunk.lines, mask) if want]
+        return np.array(found, np.int64)
 
     def _again(self, mask: Array) -> Iterator[tuple[Chunk, list[bool]]]:
         """The chunks of a later pass with their slices of a mask over records."""

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import textwrap
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from gpusim.errors import MissingPackageError, OutputError
 from gpusim.explain import Explanation, shortened
 from gpusim.hexform import to_hex
 from gpusim.io import Outputs
+from gpusim.report.style import GRID, INK, MARK, STRONG, WEAK, save_figure
 
-_SUFFIXES = (".png", ".svg")
-_ONE, _ZERO, _FLIPPED = "#1f5fa8", "#b9bec6", "#d95f02"  # told apart in grey too
 _TITLE, _WRAP = 220, 62  # characters of a text above its panel, and of a line
-_FONTS = ("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Arial Unicode MS", "Microsoft YaHei")
 
 
 def plot_sums(texts: Sequence[Explanation], path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
@@ -35,28 +30,9 @@ def plot_sums(texts: Sequence[Explanation], path: str | os.PathLike[str], *, ove
         OutputError: another suffix, or it cannot be written.
         MissingPackageError: matplotlib is not installed (extra ``report``).
     """
-    if Path(path).suffix.lower() not in _SUFFIXES:
-        raise OutputError(f"{os.fspath(path)}: a figure is written as {' or '.join(_SUFFIXES)}; the suffix says which")
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-        from matplotlib.font_manager import get_font_names
-    except ModuleNotFoundError:
-        raise MissingPackageError("a figure needs matplotlib: pip install 'gpusim[report]'") from None
-    known = set(get_font_names())
-    style: Any = {
-        "font.family": [name for name in _FONTS if name in known] or ["sans-serif"],
-        "font.size": 9,
-        "svg.hashsalt": "gpusim",  # the same figure, the same bytes
-    }
-    kind = Path(path).suffix.lower()[1:]
-    with matplotlib.rc_context(style), warnings.catch_warnings(), Outputs(overwrite) as outputs:
-        warnings.filterwarnings("ignore", r"Glyph \d+")  # a script that no font here has: boxes in the title
-        figure = Figure(figsize=(5.2 * len(texts) + 0.4, 0.14 * len(texts[0].sums) + 1.9), layout="constrained")
-        _draw(figure, texts)
-        with outputs.errors(Path(path)):
-            target = outputs.temporary(Path(path))
-            figure.savefig(target, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    size = (5.2 * len(texts) + 0.4, 0.14 * len(texts[0].sums) + 1.9)
+    with Outputs(overwrite) as outputs:
+        save_figure(lambda figure: _draw(figure, texts), size, path, outputs)
 
 
 def _draw(figure: Any, texts: Sequence[Explanation]) -> None:
@@ -68,16 +44,16 @@ def _draw(figure: Any, texts: Sequence[Explanation]) -> None:
     limit = 1.12 * max(0.05, *(float(abs(share).max()) for share in shares))
     panels = figure.subplots(1, len(texts), sharey=True, squeeze=False)[0]
     for name, axes, why, share in zip("AB", panels, texts, shares):
-        colours = [_FLIPPED if i in flipped else _ONE if v > 0 else _ZERO for i, v in enumerate(why.sums.tolist())]
+        colours = [MARK if i in flipped else STRONG if v > 0 else WEAK for i, v in enumerate(why.sums.tolist())]
         for bit in flipped:
-            axes.axhspan(bit - 0.5, bit + 0.5, color=_FLIPPED, alpha=0.12, linewidth=0)
+            axes.axhspan(bit - 0.5, bit + 0.5, color=MARK, alpha=0.12, linewidth=0)
         axes.barh(range(bits), share, color=colours, height=0.8)
-        axes.axvline(0, color="black", linewidth=0.8)
+        axes.axvline(0, color=INK, linewidth=0.8)
         axes.set_xlim(-limit, limit)
         axes.set_ylim(-0.7, bits - 0.3)
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.set_yticks([*range(0, bits, 8), bits - 1])
-        axes.grid(axis="x", color="#e4e6ea", linewidth=0.6)
+        axes.grid(axis="x", color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.set_xlabel("0  ←  ones minus zeros, share of all weight  →  1")
