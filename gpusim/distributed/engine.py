@@ -24,8 +24,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -45,11 +48,14 @@ from gpusim.near import Job
 from gpusim.pairs import collapse
 from gpusim.scan import Bools, CorpusOptions, Ints, shard_name
 
-_TASKS = 4  # of a stage for each worker, so that a slow one holds up little
+_TASKS = 4  # of a stage for each worker, so that a slow one holds up little; no more of them wait
 _RETRIES = 5  # of a task whose worker died
 _PATIENCE = 60.0  # seconds for the first task on every node
 _GLANCE = 2.0  # seconds between looks at whether the cluster can still do the work
 _TILE_ROWS = 1 << 26  # most fingerprints of one side of a tile
+
+
+Call = Callable[[], Any]  # submits a task
 
 
 class RayEngine:
@@ -139,11 +145,11 @@ class RayEngine:
         folder = None if folder is None else folder.absolute()
         self._begin(sources, options, folder)
         task = self._task(work.fingerprint_shard, self._compute)
-        refs = []
+        calls = []
         for number in numbers:
             source = sources[number]
-            refs.append(task.remote(self._options, source, folder, shard_name(number), source.state()))
-        return self._results(refs, [sources[number].name for number in numbers])
+            calls.append(partial(task.remote, self._options, source, folder, shard_name(number), source.state()))
+        return self._results(calls, [sources[number].name for number in numbers])
 
     def group(self, job: Job) -> Ints:
         """The labels; see :class:`gpusim.dedup.Engine`."""
@@ -158,18 +164,19 @@ class RayEngine:
     def copy_survivors(self, job: Job, keep: Sequence[Bools], outputs: Outputs, targets: Sequence[Target]) -> None:
         """One task a shard. Directories of text files, and what goes to a place apart, are left to this process."""
         task = self._task(work.copy_shard, {"num_cpus": 1})
-        refs, names, sizes = [], [], []
+        calls, names, sizes = [], [], []
         for source, mask, target in zip(job.corpus.inputs.sources, keep, targets):
             parts = outputs.parts_for(target.path)
             if source.files or parts is None or outputs.finished(target.path):
                 continue
             outputs.make_folder(target.path.parent)
             path = target._replace(path=target.path.absolute())
-            refs.append(task.remote(self._options, _absolute(source), mask, path, parts[0].absolute(), parts[1]))
+            place = path, parts[0].absolute(), parts[1]
+            calls.append(partial(task.remote, self._options, _absolute(source), mask, *place))
             names.append(source.name)
             sizes.append((source.size, int(np.count_nonzero(mask))))
         done = documents = 0
-        for _, (size, kept) in zip(self._results(refs, names), sizes, strict=True):
+        for _, (size, kept) in zip(self._results(calls, names), sizes, strict=True):
             done, documents = done + size, documents + kept
             job.report("write", done, documents)
 
@@ -183,13 +190,13 @@ class RayEngine:
         if plan.method != "equal":
             distinct = self._ray.put(device.to_numpy(side.distinct))
             wanted = _TASKS * self._slots()
-            refs, names = [], []
+            calls, names = [], []
             if plan.method == "brute force":
                 task = self._task(work.join_tile, self._compute)
                 ranges = _ranges(n, max(math.isqrt(2 * wanted), -(-n // _TILE_ROWS)))
                 for i, first in enumerate(ranges):
                     for second in ranges[i:]:
-                        refs.append(task.remote(self._options, distinct, first, second))
+                        calls.append(partial(task.remote, self._options, distinct, first, second))
                         names.append(
                             f"comparing documents {first[0]:,} to {first[1]:,} and {second[0]:,} to {second[1]:,}"
                         )
@@ -198,9 +205,9 @@ class RayEngine:
                 partitions = max(-(-wanted // len(plan.tables)), -(-n // _TILE_ROWS))
                 for number, table in enumerate(plan.tables):
                     for part in range(partitions):
-                        refs.append(task.remote(self._options, distinct, table, part, partitions))
+                        calls.append(partial(task.remote, self._options, distinct, table, part, partitions))
                         names.append(f"partition {part} of table {number} of the join")
-            for forest in self._results(refs, names):
+            for forest in self._results(calls, names):
                 union(component, forest.left, forest.right)
             flatten(component)
         return label_rows(side, component)
@@ -220,7 +227,7 @@ class RayEngine:
         bins = bin_of_group[joined[candidates]]
         read = self._task(work.feature_pieces, self._compute).options(num_returns=number)
         fingerprints = job.documents.fingerprints
-        pieces, names = [], []
+        calls, names = [], []
         begin = 0
         for source, mask, readable in zip(
             job.corpus.inputs.sources, job.documents.masks(chosen), job.documents.readable
@@ -229,17 +236,17 @@ class RayEngine:
             some = slice(*np.searchsorted(candidates, (begin, end)))
             if mask.any():
                 mine = candidates[some]
-                pieces.append(
-                    read.remote(self._options, _absolute(source), mask, mine, fingerprints[mine], bins[some], number)
-                )
+                given = mask, mine, fingerprints[mine], bins[some], number
+                calls.append(partial(read.remote, self._options, _absolute(source), *given))
                 names.append(source.name)
             begin = end
         check = self._task(work.verify_bin, self._compute)
-        refs = [check.remote(self._options, *parts) for parts in zip(*pieces)]
+        pieces = list(self._finished(calls, names))  # stay where they are
+        calls = [partial(check.remote, self._options, *parts) for parts in zip(*pieces)]
         names = [f"verifying candidates, part {part} of {number}" for part in range(number)]
         total = job.corpus.size
         checked = np.cumsum(np.bincount(bins, minlength=number))
-        for part, forest in enumerate(self._results(refs, names)):
+        for part, forest in enumerate(self._results(calls, names)):
             union(labels, forest.left, forest.right)
             job.report("verify", total * (part + 1) // number, int(checked[part]))
         flatten(labels)
@@ -267,9 +274,10 @@ class RayEngine:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
         task = self._task(work.describe, self._compute)
-        refs = [
-            task.options(scheduling_strategy=On(node["NodeID"], soft=False)).remote(
-                self._options, sources, [] if folder is None else [folder]
+        folders = [] if folder is None else [folder]
+        calls = [
+            partial(
+                task.options(scheduling_strategy=On(node["NodeID"], soft=False)).remote, self._options, sources, folders
             )
             for node in nodes
         ]
@@ -277,7 +285,7 @@ class RayEngine:
         states = [source.state() for source in sources]
         backends = set()
         deadline = time.monotonic() + _PATIENCE
-        for address, found in zip(addresses, self._results(refs, addresses, deadline)):
+        for address, found in zip(addresses, self._results(calls, addresses, deadline)):
             if found["version"] != gpusim.__version__:
                 raise GpusimError(
                     f"{address}: has gpusim {found['version']}, this is {gpusim.__version__}; install the same"
@@ -318,25 +326,36 @@ class RayEngine:
     def _task(self, function: Callable[..., Any], demand: dict[str, float]) -> Any:
         return self._ray.remote(max_retries=_RETRIES, **demand)(function)
 
-    def _results(self, refs: list[Any], names: Sequence[str], deadline: float = math.inf) -> Iterator[Any]:
-        """Results in order. The first error, in that order, is raised as it arose; the rest is cancelled."""
-        waiting = list(reversed(refs))
+    def _results(self, calls: Sequence[Call], names: Sequence[str], deadline: float = math.inf) -> Iterator[Any]:
+        """Results of tasks, in order. The first error, in that order, is raised as it arose."""
+        for ref, name in zip(self._finished(calls, names, deadline), names, strict=True):
+            yield self._get(ref, name)
+
+    def _finished(self, calls: Sequence[Call], names: Sequence[str], deadline: float = math.inf) -> Iterator[Any]:
+        """References to what the tasks have returned, in order.
+
+        Only so many are begun that no worker waits. When this generator is left early, it waits for those: what they
+        write must not come after what cleans up, and Ray's way to cancel a task can leave its worker process with
+        half-imported packages.
+        """
+        todo = iter(calls)
+        begun: deque[Any] = deque()
         try:
             for name in names:
-                while not self._ray.wait(waiting[-1:], timeout=_GLANCE)[0]:
+                begun.extend(call() for call in islice(todo, _TASKS * self._slots() - len(begun)))
+                while not self._ray.wait([_one(begun[0])], timeout=_GLANCE)[0]:
                     self._require()
                     if time.monotonic() > deadline:
+                        for ref in begun:  # in fact not begun
+                            self._ray.cancel(_one(ref))
                         raise GpusimError(
                             f"{name}: began no task within {_PATIENCE:.0f} s; its CPUs or GPUs are taken by other "
                             "work (`ray status` shows by whom), or it is out of reach"
                         )
-                yield self._get(waiting.pop(), name)
+                yield begun.popleft()
         finally:
-            if waiting:  # what they write must not come after what cleans up
-                # Not by force: Ray ends this process if the task completes at that very moment.
-                for ref in self._ray.wait(waiting, num_returns=len(waiting), timeout=0)[1]:
-                    self._ray.cancel(ref)
-                self._ray.wait(waiting, num_returns=len(waiting), timeout=10)
+            if begun:
+                self._ray.wait(list(map(_one, begun)), num_returns=len(begun), timeout=_PATIENCE)
 
     def _get(self, ref: Any, name: str) -> Any:
         try:
@@ -357,6 +376,11 @@ class RayEngine:
             f"{name}: its Ray worker was lost {_RETRIES + 1} times (killed, or out of memory?): "
             f"{type(error).__name__}: {_line(error)}"
         )
+
+
+def _one(ref: Any) -> Any:
+    """The first of the references that a task gives, where it gives several."""
+    return ref[0] if isinstance(ref, list) else ref
 
 
 def _absolute(source: Source) -> Source:
