@@ -68,5 +68,5 @@ def test_a_failed_run_stores_nothing(tmp_path: Path) -> None:
 def test_selftest() -> None:
     done = cli("selftest", "--backend", "numpy")
     assert done.returncode == 0
-    assert done.stdout.count(b"  ok\n") == 5
+    assert done.stdout.count(b"  ok\n") == 6
     assert cli("selftest", "--backend", "nothing").returncode == 2
