@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from gpusim.groups import own
 from gpusim.hamming import check_max_distance
 from gpusim.io import Corpus, ErrorLog, Format, Outputs, Target, check_targets, open_table, plan_targets, table_format
 from gpusim.io.formats import printable
@@ -82,6 +83,11 @@ class DedupOptions(CorpusOptions):
             object.__setattr__(self, "min_jaccard", MIN_JACCARD)
         if self.min_jaccard is not None:
             object.__setattr__(self, "min_jaccard", check_min_jaccard(self.min_jaccard))
+
+    @property
+    def needs_lengths(self) -> bool:
+        """Whether the longest document of a group is the one to keep."""
+        return self.keep == "longest"
 
     @property
     def radius(self) -> int:
@@ -240,7 +246,7 @@ def dedup(
             if known is None:
                 recovery.save("groups", labels=labels)
             keepers = choose_keepers(labels, options.keep, documents.lengths)
-            kept = keepers == np.arange(len(keepers))
+            kept = own(keepers)
             if targets:
                 if engine is not None:
                     engine.copy_survivors(job, documents.masks(kept), outputs, targets)
@@ -268,15 +274,16 @@ def _summarize(
 ) -> Summary:
     """The summary of a run, but for its time."""
     documents, options = job.documents, job.options
-    sizes = np.bincount(labels, minlength=1)
+    # Of the others of each group only: what is counted is then small.
+    sizes = 1 + np.unique(labels[~own(labels)], return_counts=True)[1]
     n, n_kept = len(documents), int(np.count_nonzero(kept))
     return Summary(
         documents=n,
         kept=n_kept,
         removed=n - n_kept,
         removed_percent=round(100 * (n - n_kept) / max(n, 1), 2),
-        groups=int(np.count_nonzero(sizes > 1)),
-        largest_group=int(sizes.max()) if n_kept < n else 0,
+        groups=len(sizes),
+        largest_group=int(sizes.max(initial=0)),
         without_features=documents.without_features,
         short=int(np.count_nonzero(~documents.compared)) - documents.without_features,
         bad_records=errors.count,
@@ -293,13 +300,13 @@ def _summarize(
     )
 
 
-def choose_keepers(labels: Ints, keep: str, lengths: Ints) -> Ints:
+def choose_keepers(labels: Ints, keep: str, lengths: Ints | None) -> Ints:
     """The index of the document that is kept of each document's group, ``(n,)`` int64.
 
     Args:
         labels: ``(n,)`` int64, the smallest index of each group.
         keep: ``"first"``, ``"last"`` or ``"longest"``.
-        lengths: ``(n,)`` int64 bytes of text.
+        lengths: ``(n,)`` int64 bytes of text; None where it is not about the longest.
     """
     if keep == "first":
         return labels
@@ -307,6 +314,7 @@ def choose_keepers(labels: Ints, keep: str, lengths: Ints) -> Ints:
     if keep == "last":
         np.maximum.at(survivor, labels, np.arange(len(labels)))
     else:
+        assert lengths is not None
         order = np.lexsort((-lengths, labels))  # stable: of equal lengths the first
         begins = np.flatnonzero(np.diff(labels[order], prepend=-1))
         survivor[labels[order[begins]]] = order[begins]

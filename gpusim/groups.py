@@ -114,7 +114,8 @@ def _group_in_parts(x: Fingerprints, max_distance: int, device: Backend, threads
         labels[copies] = originals
         distinct[copies] = False
     number = int(np.count_nonzero(distinct))
-    sample = x[np.flatnonzero(distinct)[:: sample_step(number)]]
+    step = sample_step(n)
+    sample = x[::step][distinct[::step]]
     plan = make_plan(Side(n, number, sample), None, max_distance, device)
     if plan.method == "brute force":
         return None
@@ -152,7 +153,9 @@ def _parts(x: Fingerprints, key: int, among: NDArray[np.bool_]) -> Iterator[Rows
         mixed *= np.uint64(number)
         part[some] = mixed >> np.uint64(32)
     for i in range(number):
-        rows = np.flatnonzero((part == i) & among)
+        here = part == i
+        here &= among
+        rows = np.flatnonzero(here)
         if len(rows):
             yield rows
 
@@ -167,6 +170,15 @@ def _local(labels: Rows, rows: Rows) -> Rows:
         _, first, which = np.unique(find_roots(labels, rows), return_index=True, return_inverse=True)
         local = first[which]
     return local
+
+
+def own(rows: Rows) -> NDArray[np.bool_]:
+    """Where ``rows[i]`` is i itself, ``(n,)`` bool."""
+    found = np.empty(len(rows), bool)
+    for begin in range(0, len(rows), _SLICE):
+        some = slice(begin, begin + _SLICE)
+        np.equal(rows[some], np.arange(begin, begin + len(rows[some])), out=found[some])
+    return found
 
 
 def label_rows(side: Collapsed, component: Rows) -> Rows:

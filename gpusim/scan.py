@@ -118,6 +118,11 @@ class CorpusOptions:
         return gpusim.SimHasher(**{name: getattr(self, name) for name in _HASHER})
 
     @property
+    def needs_lengths(self) -> bool:
+        """Whether the length of every text is needed once all are read."""
+        return False
+
+    @property
     def fields(self) -> Fields:
         """Where text and id of a record are."""
         return Fields(self.text_field, self.id_field or "id", self.id_field is not None)
@@ -139,7 +144,8 @@ class Documents:
     Attributes:
         fingerprints: ``(n, w)`` uint64.
         compared: ``(n,)`` bool, False where a document has too few features.
-        lengths: ``(n,)`` int64 bytes of text.
+        lengths: ``(n,)`` int64 bytes of text; None where nobody asks for them.
+        text_bytes: of all texts.
         readable: for each source, which of its records are documents, ``(records,)`` bool.
         without_features: documents with no feature.
         invalid_utf8: invalid sequences replaced.
@@ -147,7 +153,8 @@ class Documents:
 
     fingerprints: NDArray[np.uint64]
     compared: Bools
-    lengths: Ints
+    lengths: Ints | None
+    text_bytes: int
     readable: list[Bools]
     without_features: int
     invalid_utf8: int
@@ -214,7 +221,7 @@ def read_documents(
     """
     report = reporter(corpus, progress)
     shards: list[dict[str, Any]] = []
-    done = documents = 0
+    done = documents = text_bytes = 0
     names = [shard_name(number) for number in range(len(corpus.readers))]
     missing = [number for number, name in enumerate(names) if recovery is None or not recovery.has(name)]
     unread = set(missing)
@@ -240,6 +247,9 @@ def read_documents(
             for bad in json.loads(shard["bad"].tobytes()):
                 errors.note(BadRecord(*bad))
         del shard["bad"]
+        text_bytes += int(shard["lengths"].sum())
+        if not options.needs_lengths:
+            del shard["lengths"]
         shards.append(shard)
         done += reader.source.size
         documents += len(shard["compared"])
@@ -249,8 +259,12 @@ def read_documents(
     readable = [shard.pop("readable") for shard in shards]
     without_features, invalid = (sum(int(shard.pop(n)) for shard in shards) for n in ("without_features", "invalid"))
     # A column at a time, and its parts let go of, so that at most one of them is there twice.
-    columns = {name: np.concatenate([s.pop(name) for s in shards]) for name in ("fingerprints", "compared", "lengths")}
-    return Documents(**columns, readable=readable, without_features=without_features, invalid_utf8=invalid)
+    fingerprints, compared, *lengths = (
+        np.concatenate([shard.pop(name) for shard in shards])
+        for name in ("fingerprints", "compared", *(["lengths"] if options.needs_lengths else []))
+    )
+    found = lengths[0] if lengths else None
+    return Documents(fingerprints, compared, found, text_bytes, readable, without_features, invalid)
 
 
 def shard_name(number: int) -> str:

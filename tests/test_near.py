@@ -122,7 +122,7 @@ def groups_of(path: Path, folder: Path, **options: Any) -> tuple[dict[int, set[i
 def test_hours_are_said_beforehand_with_a_cheaper_way() -> None:
     n = 6_000_000
     fingerprints = np.random.default_rng(0).integers(0, 2**64, (n, 2), np.uint64)
-    documents = Documents(fingerprints, np.ones(n, np.bool_), np.zeros(n, np.int64), [], 0, 0)
+    documents = Documents(fingerprints, np.ones(n, np.bool_), None, 0, [], 0, 0)
     options = DedupOptions(backend="numpy")
     job = Job(None, documents, options.hasher(), options, print)  # type: ignore[arg-type]  # the corpus is not read
     first, second = forecast(job)

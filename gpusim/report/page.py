@@ -255,7 +255,7 @@ def _lead(s: Summary) -> str:
 
 def _facts(job: Job, s: Summary) -> list[tuple[str, str, str]]:
     rate = f"{s.documents / max(s.seconds, 1e-9):,.0f} documents a second"
-    text = int(job.documents.lengths.sum())
+    text = job.documents.text_bytes
     inputs = len(job.corpus.inputs.sources)
     facts = [
         ("documents", f"{s.documents:,}", f"in {inputs:,} input{'s' * (inputs != 1)}"),
