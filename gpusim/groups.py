@@ -21,7 +21,7 @@ Fingerprints = NDArray[np.uint64]
 
 _PART_ROWS = 1 << 19  # a part's memory is a hundred bytes a row, and much of it stays in the cache
 _FEW_PARTS = 4  # or fewer are not worth it
-_MOST_PARTS = 256
+_MOST_PARTS = 255
 _SLICE = 1 << 16
 _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))  # one odd multiplier a word
 
@@ -138,10 +138,21 @@ def _group_in_parts(x: Fingerprints, max_distance: int, device: Backend, threads
 
 
 def _parts(x: Fingerprints, key: int, among: NDArray[np.bool_]) -> Iterator[Rows]:
-    """Rows, ascending, a million or so at a time: all of one key in one part."""
+    """Rows, ascending, half a million or so at a time: all of one key in one part."""
     number = min(_MOST_PARTS, -(-len(x) // _PART_ROWS))
+    part = part_of(x, key, number).astype(np.uint8)
+    for i in range(number):
+        here = part == i
+        here &= among
+        rows = np.flatnonzero(here)
+        if len(rows):
+            yield rows
+
+
+def part_of(x: Fingerprints, key: int, number: int) -> NDArray[np.uint16]:
+    """A part for each fingerprint ``(n, w)``, ``(n,)`` uint16 below ``number``: the same part for the same key bits."""
     masks = [np.uint64(key >> 64 * word & 2**64 - 1) for word in range(x.shape[1])]
-    part = np.empty(len(x), np.uint8)
+    part = np.empty(len(x), np.uint16)
     for begin in range(0, len(x), _SLICE):
         some = slice(begin, begin + _SLICE)
         mixed = np.zeros(len(part[some]), np.uint64)
@@ -152,12 +163,7 @@ def _parts(x: Fingerprints, key: int, among: NDArray[np.bool_]) -> Iterator[Rows
         mixed >>= np.uint64(32)
         mixed *= np.uint64(number)
         part[some] = mixed >> np.uint64(32)
-    for i in range(number):
-        here = part == i
-        here &= among
-        rows = np.flatnonzero(here)
-        if len(rows):
-            yield rows
+    return part
 
 
 def _local(labels: Rows, rows: Rows) -> Rows:

@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 from test_cli import cli
 from test_recovery import _StopError, contents, make_shards, options, stop_at
 
+import gpusim
 from gpusim.backends.base import BlockTable
 from gpusim.dedup import dedup
 from gpusim.errors import GpusimError, InputError
+from gpusim.groups import part_of
 from gpusim.recovery import state_folder
 
 pytest.importorskip("ray", reason="the extra 'ray' is not installed")
@@ -193,6 +195,14 @@ with RayEngine(workers=0) as engine:
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
+def test_another_version(tmp_path: Path, two: RayEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = make_shards(tmp_path / "in", shards=1, rows=5)
+    monkeypatch.setattr(gpusim, "__version__", "0.0.7")
+    with pytest.raises(GpusimError, match=r"Ray node .*: has gpusim .*, this is 0\.0\.7; install the same"):
+        dedup([corpus], tmp_path / "o", options=options(tmp_path), engine=two)
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
 def test_no_statistics_no_dashboard(two: RayEngine) -> None:
     import ray
 
@@ -225,10 +235,10 @@ def test_equal_keys_share_a_partition(rows: list[list[int]], key: int, partition
     array = np.array(rows, np.uint64)
     mask = np.array([key >> 64 * w & (2**64 - 1) for w in range(array.shape[1])], np.uint64)
     outside = array ^ (np.uint64(0x5555555555555555) & ~mask)  # differs from it in bits that are no key
-    parts = work.partition_of(array, key, partitions)
+    parts = part_of(array, key, partitions)
     assert parts.min() >= 0
     assert parts.max() < partitions
-    assert np.array_equal(work.partition_of(outside, key, partitions), parts)
+    assert np.array_equal(part_of(outside, key, partitions), parts)
 
 
 def test_partitions_connect_what_the_table_does(tmp_path: Path) -> None:

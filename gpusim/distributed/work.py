@@ -19,6 +19,7 @@ from gpusim.backends import Backend
 from gpusim.backends.base import BlockTable
 from gpusim.backends.numpy_components import flatten, union
 from gpusim.dedup import DedupOptions
+from gpusim.groups import part_of
 from gpusim.io import ErrorLog, Outputs, Target
 from gpusim.io.corpus import open_reader
 from gpusim.io.source import Source
@@ -28,8 +29,6 @@ from gpusim.recovery import save_arrays
 from gpusim.scan import Bools, Ints, read_shard
 
 Fingerprints = NDArray[np.uint64]
-
-_MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd, so that no key bit is lost
 
 
 class Forest(NamedTuple):
@@ -93,18 +92,6 @@ def fingerprint_shard(
     return shard
 
 
-def partition_of(fingerprints: Fingerprints, key: int, partitions: int) -> Ints:
-    """Which partition of a table each fingerprint ``(n, w)`` belongs to, ``(n,)``: equal keys, equal partition."""
-    mixed = np.zeros(len(fingerprints), np.uint64)
-    for word in range(fingerprints.shape[1]):
-        mask = np.uint64(key >> 64 * word & (2**64 - 1))
-        mixed ^= (fingerprints[:, word] & mask) * _MIX[word]
-        mixed ^= mixed >> np.uint64(29)
-    mixed *= _MIX[0]
-    parts: Ints = ((mixed >> np.uint64(32)) % np.uint64(partitions)).astype(np.int64)
-    return parts
-
-
 def join_partition(
     options: DedupOptions, distinct: Fingerprints, table: BlockTable, part: int, partitions: int
 ) -> Forest:
@@ -121,7 +108,7 @@ def join_partition(
         rows = np.arange(len(distinct))
         mine = distinct
     else:
-        rows = np.flatnonzero(partition_of(distinct, table.key, partitions) == part)
+        rows = np.flatnonzero(part_of(distinct, table.key, partitions) == part)
         mine = distinct[rows]
     return _connect(hasher_for(options).backend, mine, table, options.radius, rows)
 
