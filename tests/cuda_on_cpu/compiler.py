@@ -22,7 +22,8 @@ HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gpusim-cuda-on-cpu"
 
 LANGUAGE = ["-std=c++20", "-fsigned-char", "-fno-strict-aliasing", "-ffp-contract=off", "-w"]
-LIBRARY = ["-gdwarf-4", "-fPIC", "-fvisibility=hidden", "-pthread"]
+# No stubs between call and function: they have no line that a report could name.
+LIBRARY = ["-gdwarf-4", "-fPIC", "-fno-plt", "-fvisibility=hidden", "-pthread"]
 
 #: What each mode adds. A misaligned vector load is caught in all of them: x86 would forgive it or crash.
 MODES = {
